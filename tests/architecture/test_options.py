@@ -1,7 +1,4 @@
-"""Only `cli` knows the command line: texts of the other rooms name arguments, not options.
-
-Whole commands to paste (`counterpoint explain RUN --json`) are texts of their own.
-"""
+"""What errors advise to do next names options that exist."""
 
 from __future__ import annotations
 
@@ -12,22 +9,14 @@ from functools import cache
 from inspect import Parameter
 from typing import TYPE_CHECKING
 
-import pytest
-
 from counterpoint.cli.app import app_of
 from counterpoint.cli.commands import COMMANDS
-from counterpoint.cli.wording import ARGUMENTS, in_options
-from counterpoint.core.arguments import arguments_in
 from package_source import PACKAGE, parsed, sources, walk
 
 if TYPE_CHECKING:
     from cyclopts import App
 
-COMMAND = re.compile(r"\bcounterpoint [a-z.].*?(?:`|$)", re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![\w=-])")
-WORD = re.compile(r"--[a-z-]+")
-"""A literal that is one option alone is a word of the command line of some program."""
-OF_A_RETRY = re.compile(r"(?:-o|--[a-z-]+)(?: |$)")
 
 
 @cache
@@ -65,87 +54,23 @@ def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from texts(child)
 
 
-@cache
-def texts_below() -> list[tuple[str, str]]:
-    return [*_texts_below()]
-
-
-def _texts_below() -> Iterator[tuple[str, str]]:
-    for path in sources():
-        if path.relative_to(PACKAGE).parts[0] != "cli":
-            for line, text in texts(parsed(path)):
-                yield f"{path.relative_to(PACKAGE)}:{line}", text
-
-
-def options_in(text: str) -> set[str]:
-    """Our options in a text, outside of whole commands."""
-    if WORD.fullmatch(text):
-        return set()
-    return {found for found in OPTION.findall(COMMAND.sub("", text)) if found in options()}
-
-
-def test_no_text_below_the_command_line_contains_an_option_of_ours() -> None:
-    found = [f"{place}: {text!r}" for place, text in texts_below() if options_in(text)]
-    assert found == [], "name the argument: `budget=2h` (counterpoint.core.arguments)"
-
-
-def choices(node: ast.expr) -> list[ast.expr]:
-    """The literals that an expression may come to; those in calls are not its value."""
-    match node:
-        case ast.IfExp(body=one, orelse=other):
-            return [*choices(one), *choices(other)]
-        case ast.BoolOp(values=values):
-            return [it for value in values for it in choices(value)]
-        case ast.Constant() | ast.JoinedStr():
-            return [node]
-        case _:
-            return []
-
-
-def test_no_next_step_is_an_option_alone() -> None:
-    found: list[str] = []
+def texts_in_next() -> Iterator[tuple[str, str]]:
+    """What errors say to do next."""
     for path in (path for path, source in sources().items() if "next=" in source):
         for node in walk(parsed(path)):
             if isinstance(node, ast.keyword) and node.arg == "next":
-                said = [text for value in choices(node.value) for _, text in texts(value)]
-                alone = [text for text in said if OF_A_RETRY.match(text)]
-                found += [f"{path.relative_to(PACKAGE)}: {text}" for text in alone]
-    assert found == [], "pass a Retry (counterpoint.core.arguments)"
+                for line, text in texts(node.value):
+                    yield f"{path.relative_to(PACKAGE)}:{line}", text
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("raise --candidates, or name arms with --arm", {"--candidates", "--arm"}),
-        ("--budget must be more than zero", {"--budget"}),
-        ("--xla_gpu_enable_triton_gemm=false", set[str]()),
-        ("run `counterpoint doctor --compare` with --only", {"--only"}),
-        ("counterpoint tune show STUDY --json", set[str]()),
-        ("compare several: counterpoint compare A1 A2 --with B1 B2", set[str]()),
-        ("--nodes=2", set[str]()),
-        ("sbatch --parsable", set[str]()),
-    ],
-)
-def test_the_check_finds_options_and_leaves_commands(text: str, found: set[str]) -> None:
-    assert options_in(text) == found
-
-
-def test_the_command_line_words_exactly_its_own_arguments() -> None:
-    assert {f"--{name.replace('_', '-')}" for name in ARGUMENTS} == {
-        name for name in options() if name.startswith("--")
+def test_what_an_error_advises_is_an_option_of_ours() -> None:
+    """`use --steps 2` or `omit --steps`; the value may be anything."""
+    advised = {
+        (place, option)
+        for place, text in texts_in_next()
+        if text.startswith(("use ", "omit "))
+        for option in OPTION.findall(text)
+        if not option.startswith("--xla")
     }
-
-
-def test_every_argument_named_in_backticks_is_one_of_a_command() -> None:
-    named = {name for _, text in texts_below() for name in arguments_in(text)}
-    unknown = {name for name in named if not name.startswith("xla_")} - ARGUMENTS
-    assert unknown == set()
-
-
-def test_an_argument_is_worded_as_an_option() -> None:
-    assert in_options("raise `confirm_rows=`, or `budget=2 h`") == (
-        "raise --confirm-rows, or --budget 2 h"
-    )
-    assert in_options("`xla_gpu_graph_level=0` is no argument") == (
-        "`xla_gpu_graph_level=0` is no argument"
-    )
+    assert len(advised) > 50
+    assert {it for it in advised if it[1] not in options()} == set()

@@ -346,7 +346,7 @@ def test_a_setting_of_the_user_that_does_not_count_is_noted_with_its_remedy(
     )
     assert "easydel/__init__.py:4 sets it to LL (set EASYDEL_AUTO=0)" in proto
     assert "the launch script" in graph
-    assert "`set=`" in graph
+    assert "--set" in graph
     assert "flags in XLA_FLAGS: 1 from requested" not in notes
     assert "1 from easydel/__init__.py:3" in notes
 

@@ -305,7 +305,7 @@ class TestRefusals:
 
     def test_a_profile_of_a_rank_that_there_is_not(self, tmp_path: Path) -> None:
         asked = replace(request(tmp_path, "pass"), window=ProfileSchedule(processes=(0, 3)))
-        with pytest.raises(UsageError, match="`processes=3`: no such rank"):
+        with pytest.raises(UsageError, match="--processes 3: no such rank"):
             launch(asked)
 
     def test_how_it_is_refused(

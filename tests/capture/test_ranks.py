@@ -233,7 +233,7 @@ class TestGang:
 
     @pytest.mark.parametrize("ranks", [0, -1])
     def test_no_rank_is_no_run(self, tmp_path: Path, ranks: int) -> None:
-        with pytest.raises(UsageError, match=f"`ranks={ranks}`"):
+        with pytest.raises(UsageError, match=f"--ranks {ranks}"):
             run(tmp_path, "pass", ranks=ranks)
 
     def test_per_gpu_without_a_gpu(self, tmp_path: Path) -> None:

@@ -118,9 +118,9 @@ class TestGoal:
 
 class TestAsked:
     def test_too_few_for_the_profile_are_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="`stop_after_steps=5` ends"):
+        with pytest.raises(UsageError, match="--stop-after-steps 5 ends"):
             run(tmp_path, "1", window=ProfileSchedule(start_step=3, steps=3))
-        with pytest.raises(UsageError, match="`stop_after_steps=0`"):
+        with pytest.raises(UsageError, match="--stop-after-steps 0"):
             run(tmp_path, "1", stop_after_steps=0)
         assert not (tmp_path / "run").exists()
 

@@ -13,7 +13,6 @@ from command_line import in_process
 from counterpoint.cli.app import main
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
 from counterpoint.cli.tune_request import TuneOptions, read_budget, read_request, read_share
-from counterpoint.core.arguments import Retry
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.plan import Budget
 from counterpoint.tune.request import TuneRequest
@@ -93,7 +92,7 @@ def test_a_budget_as_people_write_it(text: str, budget: Budget) -> None:
 def test_a_budget_that_is_none(text: str) -> None:
     with pytest.raises(UsageError, match="--budget") as refused:
         read_budget(text)
-    assert refused.value.next == Retry({"budget": "20 trials, 2h"})
+    assert refused.value.next == "use --budget '20 trials, 2h'"
 
 
 def test_two_hours_are_the_budget_where_none_is_given_and_something_is_run() -> None:

@@ -152,7 +152,7 @@ def test_a_target_of_two_hosts_takes_as_many_devices(lowered: Lowered, workload:
 def test_another_number_of_devices_is_refused(workload: Workload) -> None:
     with pytest.raises(UsageError, match="made for 8 devices, but 4xH100 has 4") as error:
         compile_workload(workload, parse_target("4xH100"))
-    assert "`target=8xH100`" in str(error.value.next)
+    assert "--target 8xH100" in str(error.value.next)
 
 
 @pytest.mark.parametrize("value", ["false", "False", "0"])

@@ -27,7 +27,7 @@ STEP = Workload(name="jit_step", form=ProgramForm.MLIR, program=b"", origin="ste
 @pytest.mark.parametrize(
     ("target", "why", "next_"),
     [
-        ("v5e-8", "read only as it starts", "`env=LIBTPU_INIT_ARGS=--xla_tpu_nonsense=...`"),
+        ("v5e-8", "read only as it starts", "--env LIBTPU_INIT_ARGS=--xla_tpu_nonsense=..."),
         ("8xH100", "8xH100 has GPUs", "omit it"),
     ],
 )

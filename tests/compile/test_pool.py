@@ -235,6 +235,6 @@ def test_code_that_is_not_here_is_no_hindrance_to_a_schedule(
 
 def test_no_tasks_give_no_results_and_no_worker_is_refused(workload: Workload) -> None:
     assert list(compile_all([])) == []
-    with pytest.raises(CounterpointError, match="`jobs=0`"):
+    with pytest.raises(CounterpointError, match="--jobs 0"):
         compile_all([CompileTask(workload=workload, target=H100)], jobs=0)
     assert usual_jobs() >= 1

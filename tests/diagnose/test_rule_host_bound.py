@@ -80,7 +80,7 @@ def test_calls_of_steps_that_compile_are_long_because_of_that() -> None:
 
 def test_nothing_recorded_is_said(said: Said) -> None:
     (finding,) = found(made([Run(n * 150, 90) for n in range(5)]))
-    assert "`profile_python=`" in finding.remedy.text
+    assert "--profile-python" in finding.remedy.text
     said(finding)
 
 

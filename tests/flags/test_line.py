@@ -124,4 +124,4 @@ def test_only_a_flag_that_is_a_bool_stands_without_a_value() -> None:
 def test_a_variable_set_as_a_flag_is_refused_with_the_option_that_takes_it(text: str) -> None:
     with pytest.raises(UsageError, match=text.partition("=")[0]) as refused:
         parse_settings([text])
-    assert refused.value.next == f"use `env={text}`"
+    assert refused.value.next == f"use --env {text}"

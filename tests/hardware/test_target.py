@@ -124,7 +124,7 @@ def test_a_host_larger_than_any_that_is_sold_is_refused_with_hosts_as_they_are(
             parse(text)
         assert f"more than {most}" in told.value.what
         assert told.value.why
-        assert str(told.value.next).startswith(f"`target={proposed}` ")
+        assert str(told.value.next).startswith(f"use --target {proposed}")
     assert parse_target(proposed).devices == devices
 
 
@@ -164,7 +164,7 @@ def test_of_other_chips_no_slice_or_host_is_larger_than_any_either(
 ) -> None:
     with pytest.raises(UsageError) as told:
         parse_devices(text)
-    assert str(told.value.next).startswith(f"`target={proposed}` ")
+    assert str(told.value.next).startswith(f"use --target {proposed}")
     assert parse_devices(proposed).count
 
 
@@ -188,7 +188,7 @@ def test_so_many_devices_as_a_target_are_as_many_when_it_is_read(gpu: str, devic
 def test_another_number_of_devices_is_proposed_as_a_target(
     text: str, devices: int, proposed: str
 ) -> None:
-    assert str(resize_advice(parse_target(text), devices)) == f"`target={proposed}`"
+    assert str(resize_advice(parse_target(text), devices)) == f"use --target {proposed}"
     assert parse_target(proposed).devices == devices
 
 

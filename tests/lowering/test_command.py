@@ -407,7 +407,7 @@ def test_on_a_layer_all_files_stay_and_nothing_is_added(
 
 
 def test_a_program_that_wants_another_number_of_devices_is_told_how(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="`target=` with 16 GPUs"):
+    with pytest.raises(InputError, match="--target with 16 GPUs"):
         lower(tmp_path, scripts.COUNTING)
 
 

@@ -43,7 +43,7 @@ WORDS = (
     "priced by: ",
 )
 """Sentences of other rooms, and shares of what is priced, which have their basis in words."""
-MISSING = re.compile(r"left out: (.*); a larger `budget=` or `json=` has more")
+MISSING = re.compile(r"left out: (.*); a larger --budget or --json has more")
 TRACES = (
     "jax_conv_mi300x_8gpu.xplane.pb",
     "jax_gemm_mi300x.xplane.pb",

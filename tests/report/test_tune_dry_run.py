@@ -84,7 +84,7 @@ def test_a_prediction_alone_runs_nothing_and_a_race_alone_compiles_nothing() -> 
 
 def test_long_lists_are_cut_and_say_so() -> None:
     text = text_of(PLAN, top=1)
-    assert "`top=2`" in text
+    assert "--top 2" in text
     assert "NVLS" not in text
 
 

@@ -115,7 +115,7 @@ def test_parts_that_differ(golden: Golden) -> None:
 def test_top_cuts_the_table_and_says_of_how_many() -> None:
     text = text_of(tune_conclusions.found(), top=2)
     assert "2 rows of 5" in text
-    assert "`top=5`" in text
+    assert "--top 5" in text
     assert "\n  NVLS off" not in text
     assert "out of memory  memory fraction 0.95: RESOURCE_EXHAUSTED" in text  # what failed shows
 

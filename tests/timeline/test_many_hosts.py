@@ -111,10 +111,10 @@ class TestSideBySide:
         with pytest.raises(InputError, match=r"host-0.*ended early \(signal 9\)") as failed:
             read(small, jobs=2)
         assert "memory" in (failed.value.why or "")
-        assert "`jobs=1`" in str(failed.value.next)
+        assert "--jobs 1" in str(failed.value.next)
 
     def test_no_process_reads_nothing(self, small: Path) -> None:
-        with pytest.raises(UsageError, match="`jobs=0`"):
+        with pytest.raises(UsageError, match="--jobs 0"):
             read(small, jobs=0)
 
     @pytest.mark.system

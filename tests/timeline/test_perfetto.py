@@ -344,7 +344,7 @@ def test_nothing_is_overwritten_unless_told(tmp_path: Path) -> None:
     path.write_text("precious")
     with pytest.raises(UsageError, match="exists") as refused:
         write_perfetto(timeline, path)
-    assert "`force=" in str(refused.value)
+    assert "--force" in str(refused.value)
     assert path.read_text() == "precious"
     write_perfetto(timeline, path, overwrite=True)
     assert json_slices(path)

@@ -124,10 +124,10 @@ class TestPieces:
         made = pieces(data, 8 * size)
         assert made.truncated
         assert 0 < len(made.spans) < 300
-        assert "`memory=`" in made.notes[0]
+        assert "--memory" in made.notes[0]
         with pytest.raises(InputError, match="no XPlane profile") as raised:
             pieces(data, size - 1)
-        assert "`memory=" in str(raised.value.next)
+        assert "--memory" in str(raised.value.next)
 
 
 class TestDamage:

@@ -147,7 +147,7 @@ def test_where_nothing_is_named_and_no_gpu_is_here_the_user_is_told_what_to_name
     nothing = replace(asked(tmp_path), environment={"PATH": "/nowhere"})
     with pytest.raises(UsageError, match="nothing to try") as refused:
         tune(nothing)
-    assert "`arm=" in str(refused.value)
+    assert "--arm" in str(refused.value)
     assert not (tmp_path / "study").exists()
 
 
@@ -161,7 +161,7 @@ def test_an_arm_that_is_the_base_already_is_nothing_to_try(tmp_path: Path) -> No
 
 
 def test_a_budget_for_nothing_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="`budget=3 trials` is too small"):
+    with pytest.raises(UsageError, match="--budget 3 trials is too small"):
         tune(asked(tmp_path, "env:SAVES=0.2", plan=replace(PLAN, budget=Budget(trials=3))))
     assert not (tmp_path / "study").exists()
 
@@ -193,7 +193,7 @@ def test_what_can_t_be_lowered_says_what_to_give_to_tune(tmp_path: Path) -> None
 
 
 def test_a_flag_that_does_not_exist_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"`arm=--xla_gpu_nonsense=1`: jaxlib .* does not know"):
+    with pytest.raises(UsageError, match=r"--arm --xla_gpu_nonsense=1: jaxlib .* does not know"):
         tune(asked(tmp_path, "--xla_gpu_nonsense=1"))
     assert not (tmp_path / "study").exists()
 
@@ -206,14 +206,14 @@ def test_another_study_of_the_same_name_says_what_of_it_is_another(tmp_path: Pat
         PLAN, limits=TrialLimits(steps=30), shape=ProcessShape(nodes=2), space_file=space
     )
     for other, parts in (
-        (asked(tmp_path, "env:SAVES=0.3"), {"`arm=`"}),
-        (replace(asked(tmp_path, "env:SAVES=0.2"), program="step"), {"`program=`"}),
-        (asked(tmp_path, "env:SAVES=0.2", plan=longer), {"`steps=`", "`nodes=`", "`space=`"}),
+        (asked(tmp_path, "env:SAVES=0.3"), {"--arm"}),
+        (replace(asked(tmp_path, "env:SAVES=0.2"), program="step"), {"--program"}),
+        (asked(tmp_path, "env:SAVES=0.2", plan=longer), {"--steps", "--nodes", "--space"}),
         (
             replace(
                 asked(tmp_path, "env:SAVES=0.2"), prediction=PredictionOptions(schedule_only=True)
             ),
-            {"`schedule_only=`"},
+            {"--schedule-only"},
         ),
     ):
         second = first_record(other, "local", tmp_path)
@@ -253,7 +253,7 @@ def test_an_arm_that_was_named_and_takes_no_part_is_in_the_report_with_why(tmp_p
 
 
 def test_a_prediction_needs_a_target_and_a_measurement_a_command(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a prediction requires `target=`"):
+    with pytest.raises(UsageError, match="a prediction requires --target"):
         tune(TuneRequest(workload="step.py:make", directory=tmp_path / "study", measure=False))
     with pytest.raises(UsageError, match="not run"):
         tune(

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.core.arguments import Retry
 from counterpoint.core.errors import InputError
 from counterpoint.cost.model import FREE, Contention, Price, PriceFamily, PriceSource, price_around
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars, read_scalars, scalars_toml
@@ -153,7 +152,7 @@ def test_predicted_times_are_told_to_be_no_measurement() -> None:
     ("device", "said", "then"),
     [
         ({"chip": "NVIDIA A100-SXM4-40GB"}, "on A100 40GB, but the target 2x8xH100", "1xA100-40GB"),
-        ({"chip": "NVIDIA H100 PCIe"}, "recorded on H100 PCIe", "`target=1xH100-PCIe`"),
+        ({"chip": "NVIDIA H100 PCIe"}, "recorded on H100 PCIe", "--target 1xH100-PCIe"),
         ({"chip": "a chip of next year"}, "recorded on a chip of next year", "in a file"),
         ({"chip": None, "kind": "cpu"}, "recorded on CPUs", "counterpoint run"),
         ({"chip": "TPU v5e", "kind": "tpu"}, "recorded on TPU v5e", "counterpoint run"),
@@ -177,7 +176,7 @@ def test_a_recording_of_more_devices_than_the_target_has_is_refused(
 ) -> None:
     with pytest.raises(InputError, match="runs on 16 devices") as refused:
         calibrate([recording(scalars())], parse_target(target), start=scalars(), model_of=Simple)
-    assert refused.value.next == Retry({"target": proposed})
+    assert refused.value.next == f"use --target {proposed}"
 
 
 def test_a_recording_of_more_hosts_than_the_target_has_is_refused() -> None:

@@ -70,7 +70,7 @@ def test_what_is_no_commit_is_refused(commit: str, repository: Path, tmp_path: P
 def test_one_commit_under_two_names_is_refused(repository: Path, tmp_path: Path) -> None:
     with (
         checked_out("HEAD", tmp_path, repository),
-        pytest.raises(UsageError, match=r"`code=main`: both are .* the second"),
+        pytest.raises(UsageError, match=r"--code main: both are .* the second"),
         checked_out("main", tmp_path, repository),
     ):
         pass

@@ -43,7 +43,6 @@ from counterpoint.capture.request import ProfileSchedule, RunRequest, refuse_mis
 from counterpoint.capture.steps import StepGoal
 from counterpoint.capture.supervisor import RankProcess, RankSupervisor, RunLimits
 from counterpoint.core import ArgumentError, CounterpointError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.runs import layout
 from counterpoint.runs.outcomes import (
     KINDS_WITH_CAUSE,
@@ -140,9 +139,9 @@ def _world(request: RunRequest, inherited: Mapping[str, str]) -> World:
     if launched is not None:
         if request.ranks is not None:
             raise UsageError(
-                f"`ranks={request.ranks}`: {launched.launcher} already starts the ranks",
+                f"--ranks {request.ranks}: {launched.launcher} already starts the ranks",
                 why=f"this process is rank {launched.seats[0].rank} of {launched.size}",
-                next=Retry(without=("ranks",)),
+                next="omit --ranks",
             )
         return launched
     ranks = request.ranks
@@ -152,9 +151,9 @@ def _world(request: RunRequest, inherited: Mapping[str, str]) -> World:
         ranks = count_gpus(inherited)
         if not ranks:
             raise UsageError(
-                "`per=gpu`: no GPU was found",
+                "--per gpu: no GPU was found",
                 why="nvidia-smi lists none",
-                next=Retry({"ranks": "N"}),
+                next="use --ranks N",
             )
     devices = count_gpus(inherited) if request.per == "node" and (ranks or 1) > 1 else 0
     return local_world(ranks or 1, devices)
@@ -167,7 +166,7 @@ def _refuse_unknown_ranks(window: ProfileSchedule | None, size: int) -> None:
     unknown = [rank for rank in window.processes if rank >= size]
     if unknown:
         raise UsageError(
-            f"`processes={','.join(map(str, unknown))}`: no such rank",
+            f"--processes {','.join(map(str, unknown))}: no such rank",
             why=f"the ranks of this run are 0{f' to {size - 1}' if size > 1 else ''}",
         )
 
@@ -182,9 +181,9 @@ def _refuse_truncated_profile(request: RunRequest) -> None:
     needed = window.start_step + window.steps
     if steps < needed:
         raise UsageError(
-            f"`stop_after_steps={steps}` ends the run before the profile is complete",
+            f"--stop-after-steps {steps} ends the run before the profile is complete",
             why=f"the profile takes {window.steps} steps from step {window.start_step} on",
-            next=Retry({"stop_after_steps": needed + 1}),
+            next=f"use --stop-after-steps {needed + 1}",
         )
 
 
@@ -244,7 +243,7 @@ def _of_job(world: World) -> Path:
     if world.job is None:
         raise UsageError(
             f"{world.launcher} does not name its job, so its ranks can't agree on a directory",
-            next=Retry({"out": RUNS_DIRECTORY / world.launcher}),
+            next=f"use -o {RUNS_DIRECTORY / world.launcher}",
         )
     return RUNS_DIRECTORY / f"{world.launcher}-{_plain(world.job)}"
 

@@ -118,7 +118,7 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
         code = command()
         sys.stdout.flush()  # detect a closed pipe here, not at exit
     except CounterpointError as error:
-        _say(f"error: {_whole(error, words, commands)}")
+        _say(f"error: {error}")
         return error.exit_code
     except EndedBySignal as end:
         _say(f"ended by {end.name}")
@@ -138,22 +138,6 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
         _say(f"error: can't write the result: {failure.strerror}")
         return WriteError.exit_code
     return code or 0
-
-
-def _whole(
-    error: CounterpointError, words: Sequence[str], commands: Iterable[Command]
-) -> CounterpointError:
-    from counterpoint.cli.next_command import with_whole_command
-    from counterpoint.cli.wording import word_error
-
-    def is_taken(line: Sequence[str]) -> bool:
-        try:
-            parse(line, commands)
-        except CounterpointError:
-            return False
-        return True
-
-    return with_whole_command(word_error(error), words, is_taken)
 
 
 def _say(text: str) -> None:

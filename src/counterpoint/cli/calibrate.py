@@ -13,7 +13,6 @@ from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.printing import print_report, say_wrote, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.runs.layout import is_run
 
 Switch = Annotated[bool, Parameter(show_default=False)]
@@ -48,7 +47,7 @@ def calibrate(
     if target is None:
         raise UsageError(
             "--target is missing: which GPUs were these measured on?",
-            next=Retry({"target": "8xH100"}),
+            next="use --target 8xH100",
         )
     if out is not None:
         check_output(out, force=force, endings=(ENDING,))

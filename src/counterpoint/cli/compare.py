@@ -22,7 +22,6 @@ from counterpoint.cli.profiles import (
 )
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import counted_noun, printable
 from counterpoint.diagnose.compare.comparison import Comparison
 from counterpoint.diagnose.compare.comparison import compare as compare_sides
@@ -105,7 +104,7 @@ def _share(text: str) -> float:
     written = re.fullmatch(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*", text)
     if written is None:
         raise UsageError(
-            f"--fail-above takes a percentage, not {text!r}", next=Retry({"fail_above": "2%"})
+            f"--fail-above takes a percentage, not {text!r}", next="use --fail-above 2%"
         )
     return float(written[1]) / 100
 

@@ -29,7 +29,6 @@ from counterpoint.cli.profiles import (
 )
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError, parse_json, refuse_url
-from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.network.analysis import analyze_network
 from counterpoint.report.explain.network_document import network_document
@@ -109,7 +108,7 @@ def _convert_each(
         raise UsageError(
             f"--executor writes tables, not a trace such as {out}",
             why="each host becomes a Timeline of its own, in a directory of its own",
-            next=Retry(without=("executor",)),
+            next="omit --executor",
         )
     executor, strict = how
     names, _ = find_profiles([str(path) for path in profile_paths((*inputs,))])

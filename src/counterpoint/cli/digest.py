@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.cli.printing import say_result
-from counterpoint.cli.wording import in_options
 from counterpoint.core import CounterpointError
 from counterpoint.report.units import size
 from counterpoint.runs.run import Run
@@ -57,7 +56,7 @@ def digest_of_compared(step_times: str, runs: Iterable[Run]) -> Iterator[str]:
 
 
 def _lines(digest: Mapping[str, str]) -> list[str]:
-    return [_LINES[name].format(in_options(text)) for name, text in digest.items()]
+    return [_LINES[name].format(text) for name, text in digest.items()]
 
 
 def _digest(run: Run, seconds: int) -> dict[str, str]:

@@ -11,9 +11,7 @@ from cyclopts import Parameter
 
 from counterpoint.cli.output import check_output, check_page, write_output
 from counterpoint.cli.printing import document_text, print_report, write_result
-from counterpoint.cli.wording import argument_of, in_options
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.rules import DocumentedRule, similar_codes
 from counterpoint.doctor import Checkup, merge, report_of
 from counterpoint.doctor import compare as compare_reports
@@ -103,7 +101,7 @@ def _checked_words(texts: Sequence[str], option: str) -> tuple[str, ...]:
             raise UsageError(
                 f"{option} {word}: no such check",
                 why=f"the checks are {', '.join(rule.NAME for rule in CHECKS)}",
-                next=Retry({argument_of(option): near[0] if near else CHECKS[0].NAME}),
+                next=f"use {option} {near[0] if near else CHECKS[0].NAME}",
             )
     return words
 
@@ -117,7 +115,7 @@ def _print(checkup: Checkup, out: Path | None, *, as_json: bool) -> None:
     if out is not None:
         as_data = out.suffix == ".json"
         document = doctor_document(checkup)
-        data = in_options(doctor_json(checkup, next_command(checkup)))
+        data = doctor_json(checkup, next_command(checkup))
         write_output(out, data if as_data else document_text(document))
     elif as_json:
         write_result(doctor_json(checkup, next_command(checkup)))

@@ -16,7 +16,6 @@ from counterpoint.cli.printing import print_report, say_line, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.settings_source import checked_chip
 from counterpoint.core import ArgumentError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.catalogue.about import all_documentation
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.lookup import release, releases
@@ -121,7 +120,7 @@ def _beginning(asked: str) -> str:
     try:
         newest = chosen_release(asked).version
     except ArgumentError as error:
-        error.rename({"jaxlib": "changed_since"})
+        error.rename("--jaxlib", "--changed-since")
         raise
     wanted = version_number(asked.strip().removeprefix("v"))
     return next(
@@ -270,7 +269,7 @@ def effective(  # noqa: PLR0913 - the options of the command
         if asked is not None or module is not None:
             raise UsageError(
                 "--as lists what the source asks for, and compares nothing",
-                next=Retry(without=("as", "asked", "module")),
+                next="omit --as and --asked and --module",
             )
         render_flags(source, as_=as_, jaxlib=jaxlib, allow=allow, json=json)
         return 0

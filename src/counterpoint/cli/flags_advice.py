@@ -17,9 +17,7 @@ from counterpoint.cli.output import check_number, check_output, write_output
 from counterpoint.cli.printing import print_report, say_line, say_wrote, write_file, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.settings_source import SettingsContext, check_version, read_source
-from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.jaxlib import chosen_release
 from counterpoint.flags.parsed import ParsedSource
@@ -300,7 +298,7 @@ def thresholds(  # noqa: PLR0913 - the options of the command
     if (program is None) == (params is None and total_params is None):
         raise UsageError(
             "flags thresholds requires either --program or the size of a model",
-            next=Retry({"params": "218e6", "dtype": "bf16", "layers": 32}),
+            next="use --params 218e6 --dtype bf16 --layers 32",
         )
     if params is not None and total_params is not None:
         raise UsageError("--params and --total-params cannot be combined: one layer or all layers")
@@ -405,7 +403,7 @@ def render_flags(  # noqa: PLR0913 - the options of the command
     for line in (*unwritten_lines(settings, kind), *_crashes(written, release.asked)):
         say_line(line)
     if json:
-        text = in_options(render_json(settings, kind, text, written))
+        text = render_json(settings, kind, text, written)
     _write(text, out, source, force=force)
 
 
@@ -425,7 +423,7 @@ def _read(source: str, form: str | None, version: str, allow: tuple[Path, ...]) 
         raise InputError(
             f"{written.where}: no settings found",
             why=f"it was read as {written.form}",
-            next=_EXAMPLE if written.form == "text" else Retry({"form": "text"}),
+            next=_EXAMPLE if written.form == "text" else "use --form text",
         )
     for line in unread_lines(written):
         say_line(line)

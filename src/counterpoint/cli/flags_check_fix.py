@@ -10,7 +10,6 @@ from pathlib import Path
 
 from counterpoint.cli.printing import flush_result, say_line, write_file, write_result
 from counterpoint.core import UsageError, WriteError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.check.examination import CheckRequest, fix_and_examine
 from counterpoint.flags.parse.source import SourceText, open_source
 from counterpoint.flags.parsed import COMMAND_LINE
@@ -25,17 +24,17 @@ def check_fix_options(
         raise UsageError(
             "--diff and -o exclude each other",
             why="--diff writes no file",
-            next=Retry(without=("diff",)) if fix else Retry({"fix": True}, without=("diff",)),
+            next="omit --diff" if fix else "omit --diff, use --fix",
         )
     if out is not None and not fix:
-        raise UsageError("-o requires --fix", next=Retry({"fix": True}))
+        raise UsageError("-o requires --fix", next="use --fix")
     path = Path(source) if source is not None else None
     if out is not None:
         if path and out.exists() and path.exists() and out.samefile(path):
             raise UsageError(
                 f"-o {out}: this is the source",
                 why="--fix alone edits it",
-                next=Retry(without=("out",)),
+                next="omit -o",
             )
         from counterpoint.cli.output import check_output
 
@@ -51,7 +50,7 @@ def opened_to_fix(source: str | None, form: str | None, allowed: Sequence[Path])
         raise UsageError(
             "--fix edits a file, and this source is none",
             why="`flags check` without it says what to change",
-            next=Retry(without=("fix", "diff", "out")),
+            next="omit --fix and --diff and -o",
         )
     return opened
 
@@ -108,7 +107,7 @@ def _check_writable(path: Path) -> None:
         raise UsageError(
             f"{path}: not writable",
             why="--fix edits the file; --diff shows the changes without writing",
-            next=Retry({"diff": True}, without=("fix",)),
+            next="omit --fix, use --diff",
         )
 
 

@@ -17,7 +17,6 @@ from counterpoint.cli.settings_source import (
     read_source,
 )
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.check.examination import CheckRequest, Examination, codes, examine
 from counterpoint.flags.jaxlib import find_interpreter
 from counterpoint.flags.parsed import COMMAND_LINE, IssueKind, ParsedSource
@@ -104,7 +103,7 @@ def _check_read(written: ParsedSource) -> None:
         raise InputError(
             f"{written.where}: no settings could be read",
             why=f"not read: {'; '.join(named)}",
-            next=Retry({"form": "text"}),
+            next="use --form text",
         )
 
 
@@ -118,7 +117,7 @@ def _chip(target: str | None, chip: str | None) -> str | None:
     if target is not None and chip is not None:
         raise UsageError(
             f"--target {target} and --chip {chip}: both specify the chip",
-            next=Retry(without=("chip",)),
+            next="omit --chip",
         )
     if target is None:
         return checked_chip(chip)

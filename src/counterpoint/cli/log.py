@@ -21,7 +21,6 @@ from counterpoint.cli.profiles import (
     recorded_on,
 )
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import counted_noun
 from counterpoint.report.summary import (
     Summary,
@@ -114,21 +113,21 @@ def _check(
     if to is None and not json:
         raise UsageError(
             "--to is missing: name the tracker, wandb, tensorboard, mlflow or trackio",
-            next=Retry({"to": "wandb"}),
+            next="use --to wandb",
         )
     if directory is not None and to != "tensorboard":
-        raise UsageError("--dir applies only to TensorBoard", next=Retry({"to": "tensorboard"}))
+        raise UsageError("--dir applies only to TensorBoard", next="use --to tensorboard")
     if run_id is not None and to in (None, "tensorboard"):
         raise UsageError(
             "--run-id applies only to W&B, MLflow and Trackio",
             why="TensorBoard's runs are directories, which --dir names",
-            next=Retry({}, without=("run_id",)),
+            next="omit --run-id",
         )
     if project is not None and to in (None, "tensorboard"):
         raise UsageError(
             "--project applies only to W&B, MLflow and Trackio",
             why="TensorBoard has no projects; --dir names the directory",
-            next=Retry({}, without=("project",)),
+            next="omit --project",
         )
 
 

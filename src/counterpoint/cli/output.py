@@ -6,9 +6,8 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from counterpoint.cli.wording import argument_of
 from counterpoint.core import UsageError, WriteError, refuse_url
-from counterpoint.core.arguments import Retry
+from counterpoint.core.arguments import option_of
 
 _free: Final[set[Path]] = set()
 """Outputs that did not exist when they were checked: what is there at the end is another's."""
@@ -25,18 +24,18 @@ def check_output(
     if not path.name:
         raise UsageError(
             f"can't write {str(path)!r}: it names no file",
-            next=Retry({argument: Path(f"counterpoint{endings[0]}")}),
+            next=f"use {option_of(argument)} counterpoint{endings[0]}",
         )
     if path.suffix not in endings:
         raise UsageError(
             f"can't write {path}: unknown suffix {path.suffix or '(none)'}",
             why=f"the suffix selects the format: {', '.join(endings)}",
-            next=Retry({argument: path.with_suffix(endings[0])}),
+            next=f"use {option_of(argument)} {path.with_suffix(endings[0])}",
         )
     if path.is_dir():
         raise UsageError(f"can't write {path}: it is a directory")
     if path.exists() and not force:
-        raise UsageError(f"{path} exists", why="--force overwrites it", next=Retry({"force": True}))
+        raise UsageError(f"{path} exists", why="--force overwrites it", next="use --force")
     (_free.discard if force else _free.add)(path.absolute())
     if not path.parent.is_dir():
         raise UsageError(
@@ -53,7 +52,7 @@ def check_page(path: Path | None, *, full: bool = False, force: bool = False) ->
         raise UsageError(
             "--full needs --html",
             why="it puts all steps into the page that --html writes",
-            next=Retry({"html": "page.html"}),
+            next="use --html page.html",
         )
 
 
@@ -64,7 +63,7 @@ def check_digest(
     if as_ != "digest":
         if budget is not None:
             raise UsageError(
-                "--budget is the size of a digest", next=Retry({"as": "digest", "budget": budget})
+                "--budget is the size of a digest", next=f"use --as digest --budget {budget}"
             )
         return None
     from counterpoint.report.digest import BUDGET, LEAST
@@ -74,7 +73,7 @@ def check_digest(
     if out is not None and out.suffix == ".json":
         raise UsageError(
             f"can't write a digest to {out}: it is text",
-            next=Retry({"out": out.with_suffix(".txt")}),
+            next=f"use -o {out.with_suffix('.txt')}",
         )
     check_number("--budget", budget, LEAST, instead=BUDGET)
     return BUDGET if budget is None else budget
@@ -87,7 +86,7 @@ def check_number(
     if value is not None and not least <= value < float("inf"):
         raise UsageError(
             f"{option} takes a number of at least {least:g}, not {value:g}",
-            next=Retry({argument_of(option): f"{max(least, 1) if instead is None else instead:g}"}),
+            next=f"use {option} {max(least, 1) if instead is None else instead:g}",
         )
 
 
@@ -106,7 +105,7 @@ def write_output(path: Path, text: str | bytes) -> None:
         raise UsageError(
             f"{path} exists",
             why="another process wrote it meanwhile",
-            next=Retry({"force": True}),
+            next="use --force",
         ) from None
     except OSError as failure:
         raise WriteError(path, failure) from None

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from counterpoint import __version__
 from counterpoint.cli.output import write_output
 from counterpoint.cli.printing import say_wrote
-from counterpoint.cli.wording import in_options, worded
 from counterpoint.view.page import PageContent, one_file, predicted_steps, side_by_side, title_of
 
 if TYPE_CHECKING:
@@ -57,13 +56,13 @@ def page_of(
     if documents:
         from counterpoint.report.markup import document_markup
 
-        markup = [(name, document_markup(worded(it))) for name, it in documents.items()]
+        markup = [(name, document_markup(it)) for name, it in documents.items()]
     return PageContent(
         title=title,
         command=shlex.join(["counterpoint", *words]),
         version=__version__,
         reports=tuple(markup),
-        results={command: in_options(text) for command, text in results.items()},
+        results=dict(results),
         timelines=tuple(timelines),
         step=step,
     )

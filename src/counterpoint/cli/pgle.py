@@ -34,10 +34,8 @@ from counterpoint.cli.profiles import (
 )
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
-from counterpoint.cli.wording import argument_of
 from counterpoint.compile.inputs.workload import Workload, load_workload, own_target
 from counterpoint.core import CounterpointError, InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.lines.line import parse_settings
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware.target import Target
@@ -279,7 +277,7 @@ def _check_share(option: str, share: float | None) -> None:
     if share is not None and not 0 <= share <= 1:
         raise UsageError(
             f"{option} takes a share from 0 to 1, not {share:g}",
-            next=Retry({argument_of(option): 0.9}),
+            next=f"use {option} 0.9",
         )
 
 
@@ -361,7 +359,7 @@ def _apply(profile: Path, program: Path, subject: LocatedProgram | None) -> str 
     return shlex.join([*words, "--target", target_name("H100", devices)])
 
 
-_EXAMPLE = Retry({"target": "8xH100"})
+_EXAMPLE = "use --target 8xH100"
 
 
 @Parameter(name="*")
@@ -419,7 +417,7 @@ def apply(
     if not 0 < chosen.timeout < float("inf"):
         raise UsageError(
             f"--timeout takes a number of seconds above 0, not {chosen.timeout:g}",
-            next=Retry({"timeout": "600"}),
+            next="use --timeout 600",
         )
     devices = parse_target(chosen.target, tpus=True).devices if chosen.target else 8
     refuse_function(program, scheduled=False, devices=devices)

@@ -22,10 +22,8 @@ from counterpoint.cli.printing import (
     write_file,
     write_result,
 )
-from counterpoint.cli.wording import in_options
 from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOptions, make_request
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import printable
 from counterpoint.pgle.profiles.profile import check_percentile
 from counterpoint.report.document import Document
@@ -102,7 +100,7 @@ def make_task(
     if request.window is None:
         raise UsageError(
             "--no-profile: this command needs a profile",
-            next=Retry(without=("no_profile",)),
+            next="omit --no-profile",
         )
     return FeedbackTask(
         request=request,
@@ -141,7 +139,7 @@ def deliver(
     as_json: bool,
 ) -> None:
     """Print the report and save it with its runs; the digest is for the log of the job."""
-    text = in_options(data())
+    text = data()
     write_output(directory / "report.json", text)
     write_output(directory / "report.txt", document_text(document))
     if as_json:

@@ -27,7 +27,6 @@ from counterpoint.cli.printing import print_report, say_line, say_wrote, write_r
 from counterpoint.cli.profiles import check_timeline_output, write_digest, write_timeline
 from counterpoint.cli.progress import Progress
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.notebook import as_typed, is_notebook
 from counterpoint.core.scratch import scratch_directory
 
@@ -138,8 +137,8 @@ def kept_whatever_happens(path: Path | None) -> Generator[None]:
     except CounterpointError as error:
         if path is not None and path.exists():
             say_line(f"kept the lowered step in {path}, a workload for later predictions")
-            if isinstance(error.next, Retry):
-                error.next = replace(error.next, given={**error.next.given, "force": True})
+            if error.next is not None and error.next.startswith("use "):
+                error.next += " --force"
         raise
 
 

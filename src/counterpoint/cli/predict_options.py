@@ -12,7 +12,6 @@ from cyclopts import Parameter
 from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.output import check_digest, check_number
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry
 
 if TYPE_CHECKING:
     from counterpoint.hardware.target import Target
@@ -136,13 +135,13 @@ def checked_prices(
             f"--pgle takes no file, but {taken} follows it",
             why="it estimates what a profile of real costs could gain; `counterpoint pgle apply`"
             " gives libtpu one",
-            next=Retry(without=("pgle",)),
+            next="omit --pgle",
         )
     raise UsageError(
         f"--pgle takes no file, but {taken} follows it",
         why="it estimates what a profile of real costs could gain. --profile FILE gives the costs"
         f" of one to the prices, and --set {_COMPILED_WITH}=FILE gives it to the compiler",
-        next=Retry({"set": f"{_COMPILED_WITH}={taken}"}, without=("pgle",)),
+        next=f"omit --pgle, use --set {_COMPILED_WITH}={taken}",
     )
 
 
@@ -159,7 +158,7 @@ def make_question(
     if not 0 < compile_.timeout < float("inf"):
         raise UsageError(
             f"--timeout takes a number of seconds above 0, not {compile_.timeout:g}",
-            next=Retry({"timeout": "600"}),
+            next="use --timeout 600",
         )
     if prices.pgle_out is not None:
         check_gain_place(prices.pgle_out, overwrite=force)

@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.cli.wording import in_options, worded
 from counterpoint.core.printable import printable, printable_lines
 
 if TYPE_CHECKING:
@@ -27,19 +26,19 @@ def print_report(document: Document) -> None:
     """Print a report to stdout."""
     from counterpoint.report.terminal import print_document
 
-    print_document(worded(document), sys.stdout)
+    print_document(document, sys.stdout)
 
 
 def document_text(document: Document) -> str:
     """Return a report as plain text."""
     from counterpoint.report.terminal import plain_text
 
-    return plain_text(worded(document))
+    return plain_text(document)
 
 
 def write_result(text: str) -> None:
     """Print a result that is JSON, or lines of text, to stdout."""
-    sys.stdout.write(printable_lines(in_options(text)))
+    sys.stdout.write(printable_lines(text))
 
 
 def write_file(text: str) -> None:
@@ -58,7 +57,7 @@ def say_result(line: str) -> None:
 
 def say_line(line: str) -> None:
     """Print a line, or several, to stderr."""
-    sys.stderr.write(f"{printable_lines(in_options(line))}\n")
+    sys.stderr.write(f"{printable_lines(line)}\n")
     sys.stderr.flush()
 
 
@@ -85,6 +84,6 @@ def add_step_summary(markdown: str) -> None:
         return
     try:
         with Path(name).open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{in_options(markdown)}\n")
+            file.write(f"{markdown}\n")
     except OSError as failure:
         say_line(f"the step summary was not written: {failure}")

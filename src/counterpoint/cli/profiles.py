@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from counterpoint.cli.output import check_number, check_output, write_output
 from counterpoint.cli.printing import document_text, print_report, say_wrote, write_result
 from counterpoint.cli.progress import Progress
-from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError, refuse_url, unused_path
-from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import printable
 from counterpoint.runs.layout import find_runs, is_run
 from counterpoint.runs.timeline import read
@@ -179,7 +177,7 @@ def write_answer(
             print_report(document())
         return
     if output.json or out.suffix == ".json":
-        text = in_options(as_text())
+        text = as_text()
     else:
         text = document_text(document())
         text = f"```\n{text}```\n" if out.suffix == ".md" else text
@@ -192,7 +190,7 @@ def write_digest(text: str, out: Path | None) -> None:
     if out is None:
         write_result(text)
         return
-    write_output(out, in_options(text))
+    write_output(out, text)
     say_wrote(out)
 
 
@@ -285,7 +283,7 @@ def require_libtpu(target: Target, out: Path | None) -> None:
     elif out is not None:
         raise UsageError(
             f"--out {out}: XLA reads the profile for GPUs as it is, so there is none to write",
-            next=Retry(without=("out",)),
+            next="omit -o",
         )
 
 
@@ -337,7 +335,7 @@ def check_timeline_output(
         raise UsageError(
             f"{out} exists",
             why="files are overwritten only with --force",
-            next=Retry({"force": True}),
+            next="use --force",
         )
     if not out.parent.is_dir():
         parent = shlex.quote(str(out.parent))
@@ -347,9 +345,9 @@ def check_timeline_output(
         )
 
 
-def _other_output(path: Path, command: str | None) -> str | Retry:
+def _other_output(path: Path, command: str | None) -> str:
     if command is None:
-        return Retry({"out": path})
+        return f"use -o {path}"
     return f"{command} {shlex.quote(str(path))}"
 
 

@@ -22,7 +22,6 @@ from shutil import get_terminal_size
 from threading import Event, Thread
 from typing import Self, TextIO
 
-from counterpoint.cli.wording import in_options
 from counterpoint.core.printable import printable
 
 WIPE = "\r\x1b[K"  # back to the start of the line, and clear it
@@ -85,7 +84,7 @@ class Progress:
         listener: Callable[[str], None] | None = None,
     ) -> None:
         """Start with this; `listener` is told whatever is said, too."""
-        self._what = printable(in_options(what))
+        self._what = printable(what)
         self._listener = listener
         self._time_left = TimeLeft()
         self._hosts: dict[str, float] = {}  # completed fraction of each
@@ -98,7 +97,7 @@ class Progress:
     def say(self, what: str, share: float | None = None) -> None:
         """Set what is being done, with the completed fraction if the work has a size."""
         self._time_left = self._time_left.at(share, time.monotonic())
-        self._what = printable(in_options(what))
+        self._what = printable(what)
         if self._listener is not None:
             self._listener(self._what)
 

@@ -18,7 +18,6 @@ from typing import Final
 from counterpoint.capture import RunRequest, launch
 from counterpoint.capture.ranks import find_world
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.settings import Settings
 from counterpoint.report.runs import steps_line
 from counterpoint.runs.reader import read_run
@@ -44,7 +43,7 @@ def run_repeated(
         raise UsageError(
             f"--repeat starts one run after the other; {world.launcher} starts the ranks of one",
             why="all ranks would have to begin each run together",
-            next=Retry(without=("repeat", "against")),
+            next="omit --repeat and --against",
         )
     base = None if against is None else _request_of(read_run(against), request)
     directory = _directory(request)
@@ -107,7 +106,7 @@ def _directory(request: RunRequest) -> Path:
         raise UsageError(
             f"{given} exists and is not empty",
             why="it will hold one directory per run",
-            next=Retry(without=("out",)),
+            next="omit -o",
         )
     return given.absolute()
 

@@ -20,10 +20,8 @@ from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.output import check_number, check_page
 from counterpoint.cli.printing import add_step_summary, print_report, say_line, write_result
 from counterpoint.cli.repeated_runs import run_repeated
-from counterpoint.cli.wording import in_options
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.report.digest import lines_markdown
 from counterpoint.report.runs import run_lines, runs_document, runs_json
 from counterpoint.runs.layout import find_runs
@@ -75,7 +73,7 @@ def run(  # noqa: PLR0913 - the options of the command
         if html is not None or log is not None:
             raise UsageError(
                 "--repeat and --against make several runs; --html and --log are of one",
-                next=Retry(without=("html", "log")),
+                next="omit --html and --log",
             )
         return _run_repeated(request, repeat, against, json=json)
     world = find_world(os.environ)
@@ -114,7 +112,7 @@ def _close(run: Run, *, needs_profile: bool, digest: Iterable[str]) -> None:
     """Say how the run ended, and add it to the step summary."""
     say, said = without_errors(_say), list[str]()
     for line in run_lines(run, _shown(run), needs_profile=needs_profile, digest=digest):
-        say(in_options(line))
+        say(line)
         said.append(line)
     add_step_summary(lines_markdown(f"counterpoint run {run.name}", said))
 

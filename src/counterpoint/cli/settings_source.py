@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.named_files import AllowedFiles
 from counterpoint.flags.parse.source import read_command, read_variables
@@ -83,7 +82,7 @@ def check_version(version: str | None) -> None:
         raise UsageError(
             f"--jaxlib {version}: not a release",
             why="a release is a version number; the tables of the nearest older release are used",
-            next=Retry({"jaxlib": release(None).version}),
+            next=f"use --jaxlib {release(None).version}",
         )
 
 
@@ -108,7 +107,7 @@ def checked_chip(chip: str | None) -> str | None:
         raise UsageError(
             f"--chip {chip}: unknown chip",
             why="a chip is named as its vendor does: H100, A100, GB200, MI300X, TPU v5p",
-            next=Retry({"chip": "H100"}),
+            next="use --chip H100",
         )
     return known
 

@@ -29,7 +29,6 @@ from counterpoint.cli.tune_options import (
     Switch,
     TriedOptions,
 )
-from counterpoint.cli.wording import in_options
 from counterpoint.core import CounterpointError
 from counterpoint.core.printable import counted_noun, printable
 from counterpoint.report.tune.figures import budget_text, end_text
@@ -356,7 +355,7 @@ class StudyProgress:
             return
         self._draw([])
         for line in lines:
-            self._stream.write(f"{_PREFIX}{printable(in_options(line))}\n")
+            self._stream.write(f"{_PREFIX}{printable(line)}\n")
         self._stream.flush()
         self._said_at = time.monotonic()
 
@@ -365,7 +364,7 @@ class StudyProgress:
             return
         width = get_terminal_size().columns - _SPARE
         back = (_WIPE + _UP) * max(self._drawn - 1, 0) + (_WIPE if self._drawn else "")
-        self._stream.write(back + "\n".join(printable(in_options(line))[:width] for line in lines))
+        self._stream.write(back + "\n".join(printable(line)[:width] for line in lines))
         self._stream.flush()
         self._drawn = len(lines)
 

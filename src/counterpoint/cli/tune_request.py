@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.cli.output import check_number
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
-from counterpoint.cli.wording import argument_of
 from counterpoint.core import InputError, UsageError, refuse_url, unused_path
-from counterpoint.core.arguments import Retry
 from counterpoint.core.notebook import as_typed
 from counterpoint.tune.plan import Budget
 
@@ -44,7 +42,7 @@ _UNITS: Final = {
 }
 _PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)\s*([a-z]+)")
 _SHARE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?|\.[0-9]+)\s*(%?)")
-_EXAMPLE: Final = Retry({"budget": "20 trials, 2h"})
+_EXAMPLE: Final = "use --budget '20 trials, 2h'"
 _USUAL_BUDGET: Final = "2h"
 """Nobody expects a command to run for days; a study that it ends says so, and can be continued."""
 
@@ -89,12 +87,12 @@ def read_share(option: str, text: str, *, example: str, of: str = "the step") ->
     if not 0 <= value <= 0.5:
         raise UsageError(
             f"{option} takes a share of {of} from 0 to 50%, not {text!r}",
-            next=Retry({argument_of(option): example}),
+            next=f"use {option} {example}",
         )
     return value
 
 
-_WITH_TARGET: Final = Retry({"target": "8xH100"}, remark="with the name of your GPUs")
+_WITH_TARGET: Final = "use --target 8xH100: with the name of your GPUs"
 HOME: Final = Path("counterpoint-studies")
 _LEAST_CAP: Final = 2
 _MOST_COMPILES: Final = 24
@@ -176,7 +174,7 @@ def _measures(workload: str | None, command: tuple[str, ...], given: TuneOptions
     if alone and given.race.confirm:
         raise UsageError(
             f"--predict alone runs nothing, but --confirm {given.race.confirm} requests runs",
-            next=Retry(without=("predict",)),
+            next="omit --predict",
         )
     return not alone and given.race.confirm != 0
 
@@ -195,7 +193,7 @@ def _refuse_idle(given: TuneOptions, *, predicts: bool, measure: bool) -> None:
         if race.confirm is not None:
             raise UsageError(
                 "--confirm requires --target: it limits how many predicted arms are run",
-                next=Retry(without=("confirm",)) if given.tried.arm else _WITH_TARGET,
+                next="omit --confirm" if given.tried.arm else _WITH_TARGET,
             )
     if not measure:
         spent = ("budget", "target_gain", "steps", "timeout", "hang_after", "ablate")
@@ -216,11 +214,7 @@ def _refuse_workload(word: str, target: str | None) -> None:
         raise UsageError(
             f"{word} is a workload, which requires --predict",
             why="without --predict, the words are a command that trains",
-            next=Retry(
-                {"predict": True, **({} if target else _WITH_TARGET.given)},
-                without=("confirm",),
-                remark="" if target else _WITH_TARGET.remark,
-            ),
+            next="omit --confirm, use --predict" + ("" if target else " --target 8xH100"),
         )
 
 
@@ -271,8 +265,9 @@ def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
         try:
             candidate(text, Settings())
         except UsageError as error:
-            error.rename({"candidate": "arm"})
-            error.what = error.what if "`arm=" in error.what else f"--arm {error.what}"
+            error.rename("--candidate", "--arm")
+            if "--arm " not in error.what:
+                error.what = f"--arm {error.what}"
             raise
 
 
@@ -316,7 +311,7 @@ def _refuse_few(steps: int | None) -> None:
         raise UsageError(
             f"--steps {steps} is too few",
             why=f"a step time needs {FEWEST} undisturbed steps, and the first steps are warm-up",
-            next=Retry({"steps": 2 * ENOUGH}),
+            next=f"use --steps {2 * ENOUGH}",
         )
 
 

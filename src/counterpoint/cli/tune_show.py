@@ -8,13 +8,13 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import unified_diff
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
 from counterpoint.cli.flags_advice import BY_SUFFIX, FormName
-from counterpoint.cli.next_command import with_arguments
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import (
     check_digest,
@@ -32,9 +32,7 @@ from counterpoint.cli.printing import (
     write_result,
 )
 from counterpoint.cli.profiles import write_digest
-from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry, arguments_in
 from counterpoint.core.notebook import as_typed
 from counterpoint.flags.forms import one_line
 from counterpoint.report.document import Document
@@ -57,12 +55,16 @@ _ENDINGS: Final = (".tar.gz", ".tgz")
 _NO_NEWLINE: Final = "\n\\ No newline at end of file\n"
 
 
+_ASKED_FOR: Final = re.compile(r"(--budget|--confirm-rows|--cap) ('[^']*'|\d+)")
+"""Options in the sentence of a conclusion that would decide it."""
+
+
 def check_bundle(path: Path, *, force: bool) -> None:
     """Refuse a path that can't or must not be written."""
     if path.name and not path.name.endswith(_ENDINGS):
         raise UsageError(
             f"can't write {path}: a bundle is a .tar.gz",
-            next=Retry({"bundle": path.with_suffix(".tar.gz")}),
+            next=f"use --bundle {path.with_suffix('.tar.gz')}",
         )
     check_output(path, force=force, endings=(".tgz", ".gz"), argument="bundle")
 
@@ -119,11 +121,21 @@ def _again(study: Study, words: Sequence[str], place: str) -> str:
 
 def _with_more(conclusion: Conclusion, study: Study) -> tuple[str, ...] | None:
     """Return the command with the rows and the budget that would decide it; None without such."""
-    words, more = study.began.words, arguments_in(conclusion.sentence)
+    asked = _ASKED_FOR.findall(conclusion.sentence)
+    words, more = study.began.words, {option: value.strip("'") for option, value in asked}
     if study.ended is not None and study.ended.why == SPENT:
-        more = {"budget": _twice(plan_of(study).budget), **more}
-    given = {name: value.strip("'") for name, value in more.items()}
-    return with_arguments(words, given) if given and words else None
+        more = {"--budget": _twice(plan_of(study).budget), **more}
+    if not more or not words:
+        return None
+    end = words.index("--") if "--" in words else len(words)
+    own, program = list(words[:end]), words[end:]
+    for option in more:
+        own = [
+            word
+            for before, word in pairwise(("", *own))
+            if option not in (word, before) and not word.startswith(f"{option}=")
+        ]
+    return (*own, *(word for pair in more.items() for word in pair), *program)
 
 
 def _twice(budget: Budget) -> str:
@@ -267,7 +279,7 @@ def _refuse_wrong_place(
             next="counterpoint tune show STUDY --patch job.yaml --in-place",
         )
     if patch is not None and form is not None:
-        raise UsageError("--patch keeps the form of its file", next=Retry(without=("as",)))
+        raise UsageError("--patch keeps the form of its file", next="omit --as")
 
 
 def _write_patch(
@@ -423,7 +435,7 @@ BEST: Final = {
 
 def keep_report(conclusion: Conclusion, directory: Path, document: Document) -> None:
     """Write the report and the best settings; remove those of an earlier winner."""
-    write_output(directory / "report.json", in_options(tune_json(conclusion, directory)))
+    write_output(directory / "report.json", tune_json(conclusion, directory))
     write_output(directory / "report.txt", document_text(document))
     winner = conclusion.winner
     for name, form in BEST.items():

@@ -18,7 +18,7 @@ from counterpoint.cli.printing import print_report, say_line, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.tune_request import read_share
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
+from counterpoint.core.arguments import option_of
 from counterpoint.core.notebook import as_typed, is_notebook
 
 if TYPE_CHECKING:
@@ -156,9 +156,9 @@ def _check_code(sides: ComparedOptions) -> None:
     name = next((name for name, is_given in given.items() if is_given), None)
     if name is not None:
         raise UsageError(
-            f"`{name}=` is for two releases, and `code=` compares two commits with one",
-            why="`from=` names that release; by default it is the installed one",
-            next=Retry(without=(name,)),
+            f"{option_of(name)} is for two releases, and --code compares two commits with one",
+            why="--from names that release; by default it is the installed one",
+            next=f"omit {option_of(name)}",
         )
 
 
@@ -183,7 +183,7 @@ def _installed() -> str:
         raise UsageError(
             "--from is missing, and no JAX is installed beside Counterpoint",
             why="by default the upgrade begins at the installed release",
-            next=Retry({"from": "0.10.2"}),
+            next="use --from 0.10.2",
         ) from None
 
 
@@ -207,7 +207,7 @@ def _options(
     if not 0 < asked.timeout < float("inf"):
         raise UsageError(
             f"--timeout takes a number of seconds above 0, not {asked.timeout:g}",
-            next=Retry({"timeout": "600"}),
+            next="use --timeout 600",
         )
     return UpgradeOptions(
         settings=base_settings(asked.recipe, asked.set_, asked.env, chip=target.gpu),

@@ -19,7 +19,6 @@ from cyclopts import Parameter
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.printing import flush_result, say_line, say_result
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.core.arguments import Retry
 
 if TYPE_CHECKING:
     from counterpoint.cli.view_inputs import Opened, Read
@@ -84,7 +83,7 @@ def _seconds(text: str) -> float:
         raise UsageError(
             f"--idle takes a time, not {text!r}",
             why="a time is a number with its unit: s, m, h or d",
-            next=Retry({"idle": "2h30m"}),
+            next="use --idle 2h30m",
         )
     parts = re.findall(r"(\d+)([smhd])", text)
     return max(sum(int(number) * _UNITS[unit] for number, unit in parts), 1)

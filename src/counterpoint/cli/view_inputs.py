@@ -22,7 +22,7 @@ from counterpoint.cli.profiles import (
 )
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry, option_of
+from counterpoint.core.arguments import option_of
 from counterpoint.runs.layout import is_run
 from counterpoint.timeline.marked import is_large, marked_steps
 from counterpoint.timeline.step_range import step_range
@@ -216,7 +216,9 @@ def _digests(paths: tuple[str, ...], options: ViewOptions) -> tuple[str, ...]:
     if not all(each) or not all(file.endswith(".digest.parquet") for file in files):
         return ()
     if asked := [name for name, value in asdict(options).items() if value is not None]:
-        raise UsageError(f"{option_of(asked[0])} is not for digests", next=Retry(without=(*asked,)))
+        raise UsageError(
+            f"{option_of(asked[0])} is not for digests", next=f"omit {option_of(asked[0])}"
+        )
     return files
 
 

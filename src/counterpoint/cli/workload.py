@@ -14,7 +14,6 @@ from counterpoint.capture import ProfileSchedule, RunRequest, find_interpreter
 from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.output import check_number
 from counterpoint.core import UsageError, refuse_url
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.lines.line import parse_settings
 from counterpoint.flags.lines.source import load_settings
 from counterpoint.flags.recipe import recipes
@@ -186,6 +185,6 @@ def _processes(text: str) -> Literal["all"] | tuple[int, ...]:
     if not all(number.strip().isdecimal() for number in numbers):
         raise UsageError(
             f"--processes takes `all`, or numbers separated by commas, not {text!r}",
-            next=Retry({"processes": "0,3"}),
+            next="use --processes 0,3",
         )
     return tuple(sorted({int(number) for number in numbers}))

@@ -64,7 +64,7 @@ def _notes(task: CompileTask, chosen: Mapping[str, str]) -> Iterator[str]:
     if chosen.get(_TRITON_GEMM) == "false" and _TRITON_GEMM not in task.options:
         yield (
             "GEMMs are compiled as library calls, because choosing a kernel needs the device; they"
-            f" are priced by their shapes (`set={_TRITON_GEMM}=true` compiles Triton's)"
+            f" are priced by their shapes (--set {_TRITON_GEMM}=true compiles Triton's)"
         )
     planned = planned_bytes(task.target.config, task.environment)
     fraction = memory_fraction(task.environment)
@@ -72,7 +72,7 @@ def _notes(task: CompileTask, chosen: Mapping[str, str]) -> Iterator[str]:
         whose = "as set" if any(map(task.environment.get, MEMORY_VARIABLES)) else "JAX's default"
         yield (
             f"the compiler plans with {planned / 2**30:.1f} GiB, {fraction:.0%} of the device's"
-            f" ({whose}); if your run differs, pass `env=XLA_PYTHON_CLIENT_MEM_FRACTION=N`"
+            f" ({whose}); if your run differs, pass --env XLA_PYTHON_CLIENT_MEM_FRACTION=N"
         )
     slop = task.flags.get(_SLOP, "")
     if slop.isdigit() and int(slop) > _MOST_SLOP:

@@ -19,7 +19,6 @@ from counterpoint.compile.interpreter import (
 from counterpoint.compile.job import CompileOutcome, FailureKind
 from counterpoint.compile.source_line import source_line
 from counterpoint.core import CounterpointError, InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.lifecycle import reads_libtpu, unknown_hint
 from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import resize_advice
@@ -80,7 +79,7 @@ def died(status: int | None, log: str, workload: Workload, timeout_s: float) -> 
         return CompileEnded(
             f"compiling {workload.name} took more than {timeout_s:g} s and was stopped",
             why=f"the compiler's last lines:\n       {lines}",
-            next=Retry({"timeout": f"{10 * timeout_s:g}"}),
+            next=f"use --timeout {10 * timeout_s:g}",
         )
     if unknown := _UNKNOWN_TO_LIBTPU.search(log):
         return UsageError(
@@ -113,7 +112,7 @@ def _misfit(outcome: CompileOutcome, workload: Workload, target: Target) -> Coun
         return InputError(
             f"the configuration of target {target} can't be read",
             why=first_line(outcome.detail),
-            next=Retry({"target": "8xH100"}),
+            next="use --target 8xH100",
         )
     wanted, available = outcome.detail.split()
     return UsageError(
@@ -130,7 +129,7 @@ def _no_option(name: str, target: Target, version: str | None) -> UsageError:
             f"libtpu {installed_version('libtpu')} has no compile option {name}",
             why="other flags of libtpu are read only as it starts",
             next="omit it, or, if libtpu has a flag of that name, pass"
-            f" `env=LIBTPU_INIT_ARGS=--{name}=...`",
+            f" --env LIBTPU_INIT_ARGS=--{name}=...",
         )
     if reads_libtpu(name):
         return UsageError(

@@ -13,9 +13,11 @@ Programming errors are ordinary exceptions and keep their traceback.
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping
 
-from counterpoint.core.arguments import Retry, rename_arguments
+from counterpoint.core.arguments import option_of, option_words
 
 
 class CounterpointError(Exception):
@@ -23,9 +25,7 @@ class CounterpointError(Exception):
 
     exit_code = 1
 
-    def __init__(
-        self, what: str, *, why: str | None = None, next: str | Retry | None = None
-    ) -> None:
+    def __init__(self, what: str, *, why: str | None = None, next: str | None = None) -> None:
         super().__init__(what)
         self.what = what
         self.why = why
@@ -45,14 +45,12 @@ class CounterpointError(Exception):
         text = f"{self.what} ({self.why.rstrip('.')})" if self.why else self.what
         return " ".join(f"{text}; {self.next}".split() if self.next else text.split())
 
-    def rename(self, names: Mapping[str, str]) -> None:
-        """Rename arguments in all texts, for a caller that takes them under other names."""
-        self.what = rename_arguments(self.what, names)
-        self.why = None if self.why is None else rename_arguments(self.why, names)
-        if isinstance(self.next, Retry):
-            self.next = self.next.renamed(names)
-        elif self.next is not None:
-            self.next = rename_arguments(self.next, names)
+    def rename(self, option: str, other: str) -> None:
+        """Name another option in all texts, for a caller that takes it under that name."""
+        name = re.compile(rf"(?<![\w-]){option}\b")
+        self.what = name.sub(other, self.what)
+        self.why = self.why and name.sub(other, self.why)
+        self.next = self.next and name.sub(other, self.next)
 
 
 class UsageError(CounterpointError):
@@ -64,7 +62,7 @@ class UsageError(CounterpointError):
 class ArgumentError(UsageError):
     """An argument has a value that is not accepted; `instead` is one that is.
 
-    `problem` continues the sentence `argument=value: ...`.
+    `problem` continues the sentence `--argument value: ...`.
     """
 
     def __init__(
@@ -81,20 +79,18 @@ class ArgumentError(UsageError):
         """Name in `beside` the other arguments to change; `remark` says what `instead` means."""
         self.argument, self.value, self.problem, self.instead = argument, value, problem, instead
         changed: dict[str, object] = {} if instead is None else {argument: instead}
-        changed.update(beside or {})
+        words = shlex.join(option_words(changed | dict(beside or {})))
         super().__init__(
-            f"`{argument}={value}`: {problem}",
+            f"{option_of(argument)} {value}: {problem}",
             why=why,
-            next=Retry(changed, remark=remark) if changed else None,
+            next=f"use {words}{remark and f': {remark}'}" if words else None,
         )
 
 
 class WriteError(UsageError):
     """A file or directory can't be written: the place was wrong, not what was read."""
 
-    def __init__(
-        self, place: object, failure: Exception, *, next: str | Retry | None = None
-    ) -> None:
+    def __init__(self, place: object, failure: Exception, *, next: str | None = None) -> None:
         lines = (getattr(failure, "strerror", None) or str(failure)).strip().splitlines()
         reason = lines[0] if lines else type(failure).__name__
         super().__init__(f"can't write {place}: {reason}", next=next)

@@ -28,7 +28,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.columns import Intervals, around_median, as_ranges, union
 from counterpoint.diagnose.whole_runs import whole_runs
 from counterpoint.timeline.model import Timeline
@@ -360,7 +359,7 @@ def _check_devices(timeline: Timeline, devices: tuple[int, ...]) -> None:
             raise UsageError(
                 f"there is no device {device}",
                 why=f"devices of this profile: {_list_devices(timeline)}",
-                next=Retry({"device": 0}),
+                next="use --device 0",
             )
 
 
@@ -381,7 +380,7 @@ def _check_step(timeline: Timeline, step: int, found: int) -> None:
         raise UsageError(
             f"there is no step {step}{where}",
             why=f"steps in this profile: {as_ranges(known)}",
-            next=Retry({"step": known[0]}) if known else None,
+            next=f"use --step {known[0]}" if known else None,
         )
 
 

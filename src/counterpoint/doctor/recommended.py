@@ -184,7 +184,7 @@ def compare_sysctls(
 ) -> Iterator[CheckResult]:
     """Yield one CheckResult for each difference, or one `ok` if there is none."""
     if facts.hosts == 1 and not facts.dcn:
-        yield not_applicable("one host, no step waits for TCP (for several hosts: `dcn=`)")
+        yield not_applicable("one host, no step waits for TCP (for several hosts: --dcn)")
         return
     known = [
         (setting, facts.network.sysctls[setting.name])

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags import settings
 from counterpoint.flags.catalogue.about import documentation_of
 from counterpoint.flags.catalogue.flag import Flag, Release
@@ -71,7 +70,7 @@ def _form(form: SettingsForm | str) -> SettingsForm:
         raise UsageError(
             f"{form}: no such form",
             why=f"the forms are {', '.join(SettingsForm)}",
-            next=Retry({"as": "bash"}),
+            next="use --as bash",
         ) from None
 
 
@@ -153,7 +152,7 @@ def _value(name: str, value: str) -> str:
         raise UsageError(
             f"{name}: this value can't be written to an env file: {value!r}",
             why="a value must fit on one line, and some readers keep quotes",
-            next=Retry({"as": "bash"}),
+            next="use --as bash",
         )
     return value
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import ArgumentError, InputError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.lookup import known_release, release, releases
 from counterpoint.flags.versions import version_number
@@ -89,9 +88,9 @@ def find_interpreter(
         found = shutil.which(python, path=search)
         if found is None:
             raise InputError(
-                f"`python={python}`: no such program",
+                f"--python {python}: no such program",
                 why="it is neither a path nor the name of a program on PATH",
-                next=Retry({"python": ".venv/bin/python"}),
+                next="use --python .venv/bin/python",
             )
         return _interpreter(Path(found))
     on_path = (shutil.which(name, path=search) for name in ("python", "python3"))

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.rules import DocumentedRule
 from counterpoint.flags.catalogue.about import (
     SettingDocumentation,
@@ -123,7 +122,7 @@ class SettingDescription:
 def show(text: str, release: Release, chip: str | None = None) -> SettingDescription:
     """Describe what was typed; if unknown, raise an error that names similar settings."""
     if chip is not None and chip_family(chip) is None:
-        raise UsageError(f"unknown chip {chip}", next=Retry({"chip": "H100"}))
+        raise UsageError(f"unknown chip {chip}", next="use --chip H100")
     typed, equals, value = text.partition("=")
     if typed.strip().upper() in _CHANNELS:
         raise _channel(typed.strip())

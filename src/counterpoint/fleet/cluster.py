@@ -92,7 +92,7 @@ class RayExecutor:
             ray.shutdown()
             raise UsageError(
                 f"no Ray cluster at {self.address}: {' '.join(str(failure).split())[:300]}",
-                why="`ray_address=` or RAY_ADDRESS names one; for tokens, RAY_AUTH_MODE=token",
+                why="--ray-address or RAY_ADDRESS names one; for tokens, RAY_AUTH_MODE=token",
                 next="ray start --head",
             ) from None
         finally:  # Ray replaces the handler by one that exits at once

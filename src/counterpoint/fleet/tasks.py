@@ -11,14 +11,13 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import polars as pl
 
 from counterpoint.core import CounterpointError, InputError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import some
 from counterpoint.fleet.digest import SCHEMA, from_bytes, merge
 from counterpoint.fleet.products import make_product
@@ -39,8 +38,8 @@ DIGEST: Final = ".digest.parquet"
 _MERGED: Final = 64
 
 
-_Failure = tuple[str, str | None, str | dict[str, Any] | None]
-"""What, why and next; a `Retry` as JSON can hold it."""
+_Failure = tuple[str, str | None, str | None]
+"""What, why and next."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +118,7 @@ def reduce_profile(name: str, memory_bytes: int, order: Order = DIGESTS) -> Redu
         timeline = read(name, memory_bytes=memory_bytes, **order.reading)
         made = make_product(order.kind, timeline, name, **order.options)
     except CounterpointError as failure:
-        then = asdict(failure.next) if isinstance(failure.next, Retry) else failure.next
-        return Reduction(name=name, failure=(failure.what, failure.why, then))
+        return Reduction(name=name, failure=(failure.what, failure.why, failure.next))
     except OSError as failure:
         return Reduction(name=name, failure=(f"{name}: {failure.strerror or failure}", None, None))
     except Exception as defect:  # noqa: BLE001 - the other hosts do not need this one
@@ -266,7 +264,7 @@ def _without_strangers(gathering: Gathering, *, strict: bool) -> Gathering:
 
 def _error(outcome: Reduction) -> InputError:
     what, why, then = outcome.failure or ("no profile was read", None, None)
-    return InputError(what, why=why, next=Retry(**then) if isinstance(then, dict) else then)
+    return InputError(what, why=why, next=then)
 
 
 def _matches(name: str) -> list[str]:

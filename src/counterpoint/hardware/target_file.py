@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any, Final, NoReturn, cast
 
 from counterpoint.core import InputError, parse_toml
-from counterpoint.core.arguments import Retry
 from counterpoint.core.opening import read_input
 from counterpoint.hardware.chip import Chip, chip_named
 from counterpoint.hardware.gpu import Gpu, find_gpu, gpus, target_config
@@ -68,8 +67,8 @@ def _parsed(path: str) -> dict[str, Any]:
         return parse_toml(read_input(path).decode())
     except OSError as error:
         raise InputError(
-            f"`target={path}`: cannot be read: {error.strerror or error}",
-            next=Retry({"target": "8xH100"}),
+            f"--target {path}: cannot be read: {error.strerror or error}",
+            next="use --target 8xH100",
         ) from error
     except ValueError as error:
         raise InputError(f"{path} is not a TOML file", why=str(error), next=_GUIDE) from error

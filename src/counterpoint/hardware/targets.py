@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import ArgumentError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.hardware.chip import chips, find_chip
 from counterpoint.hardware.gpu import find_gpu, gpus, target_config
 from counterpoint.hardware.links import find_wiring
@@ -172,12 +171,12 @@ def target_name(chip: str, devices: int) -> str:
     return f"{hosts}x{count}x{chip}" if hosts > 1 else f"{count}x{chip}"
 
 
-def resize_advice(target: Target, devices: int) -> str | Retry:
+def resize_advice(target: Target, devices: int) -> str:
     """Tell a user how to specify this many devices of the target's kind."""
     if target.tpu is not None:
         from counterpoint.hardware.tpu_targets import resized
 
-        return Retry({"target": resized(target.tpu, devices)})
+        return f"use --target {resized(target.tpu, devices)}"
     hosts, count = devices // target.gpus_per_host, target.gpus_per_host
     several = target.hosts > 1 or target.origin  # then the host size was the user's choice
     if not several or hosts * count != devices:
@@ -186,7 +185,7 @@ def resize_advice(target: Target, devices: int) -> str | Retry:
         return f"in {target.origin} hosts = {hosts} and gpus_per_host = {count}"
     nics = target.nics_per_host if count == target.gpus_per_host else None
     fitting = replace(target, hosts=hosts, gpus_per_host=count, nics_per_host=nics)
-    return Retry({"target": f"{fitting}"})
+    return f"use --target {fitting}"
 
 
 def _refused(

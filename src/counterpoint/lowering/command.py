@@ -97,7 +97,7 @@ def lower_command(  # noqa: PLR0913  the command, and what it gets
     `environment` and `cwd` are the command's: by default those of this process.
     """
     if devices < 1:
-        raise UsageError(f"`devices=` must be at least 1, not {devices}")
+        raise UsageError(f"--devices must be at least 1, not {devices}")
     refuse_many(devices)
     variables = os.environ if environment is None else environment
     refuse_missing(command, variables)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.notebook import as_typed
 from counterpoint.core.printable import some
 
@@ -61,14 +60,14 @@ _HINTS: Final = (
         re.compile(r"bytes_limit|memory_stats|'NoneType' object is not subscriptable"),
         "virtual devices have no memory_stats(): make the program work without it",
     ),
-    (_COUNT, "`target=` with \\g<n> GPUs: the program requires that many"),
+    (_COUNT, "--target with \\g<n> GPUs: the program requires that many"),
     (
         re.compile(r"(?i)(?:expected|need|require|only).{0,40}\b(?:gpu|cuda|tpu)|no gpu"),
         "the program requires a GPU or TPU and gets CPU devices here: relax its check",
     ),
     (
         re.compile(r"(?i)mesh.{0,80}devices|devices.{0,80}mesh|device count"),
-        "`devices=N`, as many as the program's mesh has",
+        "--devices N, as many as the program's mesh has",
     ),
 )
 
@@ -170,7 +169,7 @@ def too_long(command: Sequence[str], timeout_s: float, seen: Sequence[str]) -> I
     return InputError(
         f"{shlex.join(as_typed(command))} had lowered no step after {timeout_s:g} s and was ended",
         why=_list_of(seen) if seen else "it lowered no function of its own",
-        next=_one_of(seen) or Retry({"timeout": f"{10 * timeout_s:g}"}),
+        next=_one_of(seen) or f"use --timeout {10 * timeout_s:g}",
     )
 
 
@@ -198,7 +197,7 @@ def no_step(
     """Return the error for a program that ended successfully without a function to predict."""
     if program is not None:
         return InputError(
-            f"`program={program}`: {shlex.join(as_typed(command))} has not lowered a function of"
+            f"--program {program}: {shlex.join(as_typed(command))} has not lowered a function of"
             " that name",
             why="\n       ".join([_list_of(seen) if seen else "it has lowered nothing", *files]),
             next=_one_of(seen),
@@ -224,5 +223,5 @@ def _list_of(seen: Sequence[str]) -> str:
     return f"it has lowered {some(seen, _MANY)}"
 
 
-def _one_of(seen: Sequence[str]) -> Retry | None:
-    return Retry({"program": seen[0]}, remark="to take that one") if seen else None
+def _one_of(seen: Sequence[str]) -> str | None:
+    return f"use --program {seen[0]}: to take that one" if seen else None

@@ -74,7 +74,7 @@ class EmulatorReports:
         elif line["event"] == "lowered":
             self.functions.append(line)
             name = line["name"]
-            self._say(f"lowered {name} (`program={name}` stops there)")
+            self._say(f"lowered {name} (--program {name} stops there)")
         elif line["event"] in _SAYS:
             setattr(self, _SAYS[line["event"]], True)
         elif line["event"] == "kept":
@@ -229,7 +229,7 @@ def _iteration_notes(outcome: dict[str, Any]) -> list[str]:
     ]
     if outcome.get("alone"):
         return notes
-    also = f"{', '.join(names)} (`program={names[0]}`)" if names else ""
+    also = f"{', '.join(names)} (--program {names[0]})" if names else ""
     if names and outcome.get("cycle") is None:
         left_out = f"which this prediction of {step} leaves out: no iteration was seen to repeat"
         ended = ""

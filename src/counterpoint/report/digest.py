@@ -94,7 +94,7 @@ def _rendered(lines: Sequence[DigestLine], kept: Iterable[int], budget: int) -> 
     at = len(shown) - (len(lines) - 1 in chosen)
     text = ""
     for counts in (by_kind, counted_noun(missing.total(), "line")):
-        left = f"left out: {counts}; a larger `budget=` or `json=` has more"
+        left = f"left out: {counts}; a larger --budget or --json has more"
         text = "\n".join((*shown[:at], left, *shown[at:])) + "\n"
         if len(text) <= budget:
             break

@@ -47,7 +47,7 @@ _PREDICTED_LEGEND: Final = (
 _NONE: Final = "None: the recommendations of the guides are defaults here, or have no effect."
 _NONE_ON_TPU: Final = (
     "None: the recipes are for GPUs. For TPUs, only settings for several slices are known:"
-    " `for=multislice`."
+    " --for multislice."
 )
 
 

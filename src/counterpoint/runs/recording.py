@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError, WriteError, unused_path
-from counterpoint.core.arguments import Retry
 from counterpoint.runs import layout
 from counterpoint.runs.layout import is_run
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
@@ -229,7 +228,7 @@ def _taken(path: Path, why: str) -> UsageError:
     return UsageError(
         f"{path} is in use: {why}",
         why="existing files are never overwritten",
-        next=Retry({"out": unused_path(path)}),
+        next=f"use -o {unused_path(path)}",
     )
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.injection import is_noted
 from counterpoint.runs.layout import is_run
 from counterpoint.runs.origins import compiling, facts_of, texts_of
@@ -138,7 +137,7 @@ def _of_run(run: Run, rank: int) -> list[Path]:
         raise UsageError(
             f"{run.path} has no rank {rank}",
             why=f"its ranks are {', '.join(map(str, numbers))}",
-            next=Retry({"rank": numbers[0]} if numbers else {}, without=("rank",)),
+            next=f"use --rank {numbers[0]}" if numbers else "omit --rank",
         )
     files = [*run.rank(rank).debug_options]
     if not files:
@@ -185,7 +184,7 @@ def _named(wanted: str, modules: Iterable[str], path: Path) -> str:
     raise UsageError(
         f"{path} has no module {wanted}",
         why=f"its modules are {shown}",
-        next=Retry({"module": names[-1]}),
+        next=f"use --module {names[-1]}",
     )
 
 

@@ -24,7 +24,6 @@ from typing import IO, Any, Final, cast
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Range
-from counterpoint.core.arguments import Retry
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.core.threads import cores
 from counterpoint.timeline.model import Device, EmbeddedProgram
@@ -35,7 +34,7 @@ SourceProgress = Callable[[int, int, int], None]
 """Callback that receives the number of the source, the bytes of it done, and its total bytes."""
 
 _SERVE: Final = "from counterpoint.timeline.reading import serve; serve()"
-_ALONE: Final = Retry({"jobs": 1})
+_ALONE: Final = "use --jobs 1"
 
 
 _WORTH: Final = 32 << 20

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.machine import whole_memory
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.core.unpacking import PACKED_ENDING, is_packed, member, open_archive, unpack
@@ -286,7 +285,7 @@ def _read_bytes(
         yield read_xplane(data, name, reached, wanted)
     elif name.endswith(".digest.parquet"):
         raise InputError(
-            f"{name}: digests of profiles, and not a profile", next=Retry({"executor": "local"})
+            f"{name}: digests of profiles, and not a profile", next="use --executor local"
         )
     else:
         raise InputError(
@@ -364,7 +363,7 @@ def refuse_others(head: bytes, name: str, *, size_known: bool) -> None:
             else None,
             next="capture fewer steps, or set python_tracer_level=0 and host_tracer_level=1; except"
             " on GPUs, JAX 0.11.1 and later write more, piece by piece (`counterpoint run`"
-            " with `profile_in_pieces=`)"
+            " with --profile-in-pieces)"
             if capture
             else "name the profile itself"
             if size_known

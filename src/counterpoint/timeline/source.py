@@ -264,6 +264,6 @@ def _refuse_timeline(directory: Place) -> None:
     elif is_timeline(directory):
         raise InputError(
             f"{directory}: a stored Timeline can't be combined with others",
-            why="it already holds all profiles of its run; `executor=local` takes several",
+            why="it already holds all profiles of its run; --executor local takes several",
             next=f"counterpoint explain {shlex.quote(str(directory))}",
         )

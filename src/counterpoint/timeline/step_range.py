@@ -20,7 +20,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.columns import Intervals, as_ranges, union
 from counterpoint.timeline.model import ChosenSteps, Timeline
 
@@ -52,9 +51,9 @@ class StepRange:
 
     def __str__(self) -> str:
         if self.last is not None:
-            return f"`last={self.last}`"
+            return f"--last {self.last}"
         first, end = ("" if it is None else it for it in (self.first, self.end))
-        return f"`steps={first}:{end}`"
+        return f"--steps {first}:{end}"
 
 
 def step_range(
@@ -64,14 +63,14 @@ def step_range(
     given = {"step": step, "steps": steps, "last": last}
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
-        shown = [f"`{name}={_text(given[name])}`" for name in names]
+        shown = [f"--{name} {_text(given[name])}" for name in names]
         raise UsageError(
             f"{' and '.join(shown)} exclude each other: each chooses the steps",
-            next=Retry(without=tuple(names[1:])),
+            next=f"omit {' and '.join(f'--{name}' for name in names[1:])}",
         )
     if last is not None:
         if last < 1:
-            raise UsageError(f"`last=` must be at least 1, not {last}", next=Retry({"last": 10}))
+            raise UsageError(f"--last must be at least 1, not {last}", next="use --last 10")
         return StepRange(last=last)
     if steps is None:
         return None
@@ -85,29 +84,27 @@ def _text(value: object) -> object:
 def _parsed(steps: str | range) -> StepRange:
     text = str(_text(steps)).strip()
     if isinstance(steps, range) and steps.step != 1:
-        raise UsageError(
-            f"`steps=` takes successive steps, not {steps}", next=Retry({"steps": text})
-        )
+        raise UsageError(f"--steps takes successive steps, not {steps}", next=f"use --steps {text}")
     if found := _NEGATIVE.match(text):
         raise UsageError(
-            f"`steps=` takes numbers of steps as reports show them, not {text!r}",
-            why="they do not count from the end, as `last=` does",
-            next=Retry({"last": found[1] or 10}, without=("steps",)),
+            f"--steps takes numbers of steps as reports show them, not {text!r}",
+            why="they do not count from the end, as --last does",
+            next=f"omit --steps, use --last {found[1] or 10}",
         )
     found = _RANGE.fullmatch(text)
     if found is None or not any(found.groups()):
-        instead = {"steps": f"{text}:{int(text) + 1}"} if _NUMBER.fullmatch(text) else {"last": 10}
+        instead = f"--steps {text}:{int(text) + 1}" if _NUMBER.fullmatch(text) else "--last 10"
         raise UsageError(
-            "`steps=` takes A:B, A: or :B (from step A up to but without step B), not"
+            "--steps takes A:B, A: or :B (from step A up to but without step B), not"
             f" {str(_text(steps))!r}",
-            next=Retry(instead, without=("steps",)),
+            next=f"use {instead}",
         )
     first, end = (int(part) if part else None for part in found.groups())
     if end is not None and end <= (first or 0):
-        other = {"last": 10} if not end else {"steps": f"{min(end, first or 0)}:{(first or 0) + 1}"}
+        other = "--last 10" if not end else f"--steps {min(end, first or 0)}:{(first or 0) + 1}"
         raise UsageError(
-            f"`steps={text}` is empty: step {end} is the first that does not count",
-            next=Retry(other, without=("steps",)),
+            f"--steps {text} is empty: step {end} is the first that does not count",
+            next=f"use {other}",
         )
     return StepRange(first, end)
 
@@ -162,13 +159,13 @@ def _nothing(timeline: Timeline, wanted: StepRange, whole: list[int]) -> UsageEr
         return UsageError(
             f"{wanted}: no step was recorded whole, so there is no range of them",
             why=f"steps in this profile: {as_ranges(known)}, without an end",
-            next=Retry(without=(name,)),
+            next=f"omit --{name}",
         )
     problem = f"step {as_ranges(cut)} was not recorded whole" if cut else "there is no such step"
     return UsageError(
         f"{wanted}: {problem}",
         why=f"whole steps in this profile: {as_ranges(whole)}",
-        next=Retry({"steps": f"{whole[max(0, len(whole) - 10)]}:{whole[-1] + 1}"}),
+        next=f"use --steps {whole[max(0, len(whole) - 10)]}:{whole[-1] + 1}",
     )
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from counterpoint.core import CounterpointError, InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import printable
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.report.summary import FINDING_COLUMNS, Summary
@@ -105,7 +104,7 @@ def log_result(tracker: TrackerName, result: LoggedResult, to: Destination) -> s
     return hide_secrets(place)
 
 
-def _next_after(failure: BaseException, tracker: str) -> str | Retry | None:
+def _next_after(failure: BaseException, tracker: str) -> str | None:
     if tracker == "wandb" and "api" in str(failure).lower() and "key" in str(failure).lower():
         return "wandb login   # or, without a network: export WANDB_MODE=offline"
     return None

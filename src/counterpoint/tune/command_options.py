@@ -12,7 +12,6 @@ from pathlib import PurePath
 from typing import Final, TypeAlias
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.lines.known import is_flag
 
 Words: TypeAlias = tuple[str, ...]
@@ -47,9 +46,9 @@ def varied(text: str, command: Sequence[str]) -> Words:
     each = [value for value in values.split(",") if value]
     if not name.strip("-") or not each:
         raise UsageError(
-            f"`vary={text}`: no option with values",
+            f"--vary {text}: no option with values",
             why="it takes an option of the command and values to try",
-            next=Retry({"vary": "batch=16,32"}),
+            next="use --vary batch=16,32",
         )
     option = f"--{name.lstrip('-')}"
     if any(word.startswith(f"{option}=") for word in command):

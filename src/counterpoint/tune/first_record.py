@@ -50,7 +50,7 @@ def changed_files_note(first: StudyBegan, now: StudyBegan) -> str | None:
         return None
     return (
         f"{', '.join(names)} changed since the study began: earlier measurements are of another"
-        " program; use `out=ANOTHER` for a new study"
+        " program; use -o ANOTHER for a new study"
     )
 
 
@@ -113,17 +113,17 @@ def _parts(request: TuneRequest) -> tuple[tuple[str, str], ...]:
     """
     plan, prediction = request.plan, request.prediction or PredictionOptions()
     parts: dict[str, object] = {
-        "the program (`program=`)": request.program,
+        "the program (--program)": request.program,
         "the command": request.command,
         "whether anything is measured": request.measure,
-        "the arms (`arm=`)": request.arms,
-        "the space file (`space=`)": _content(plan.space_file),
-        "the process layout (`nodes=`, `per=`, `ranks_per_node=`)": to_plain(plan.shape),
-        "the length of a trial (`steps=`)": plan.limits.steps,
-        "the prices of the prediction (tables, `profile=`, `calibration=`)": [
+        "the arms (--arm)": request.arms,
+        "the space file (--space)": _content(plan.space_file),
+        "the process layout (--nodes, --per, --ranks-per-node)": to_plain(plan.shape),
+        "the length of a trial (--steps)": plan.limits.steps,
+        "the prices of the prediction (tables, --profile, --calibration)": [
             _content(path) for path in _price_files(prediction)
         ],
-        "how far libtpu compiles (`schedule_only=`)": prediction.schedule_only,
+        "how far libtpu compiles (--schedule-only)": prediction.schedule_only,
     }
     files = file_parts(request.command) if request.measure else ()
     return (*((name, _hash(part)[:8]) for name, part in parts.items()), *files)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from counterpoint.capture import find_interpreter
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin
 from counterpoint.tune.request import TuneRequest, example_target, run_facts
 from counterpoint.tune.space.hand_arms import AS_THE_BASE
@@ -57,10 +56,10 @@ def _nothing(space: Space, named: frozenset[str], nodes: int) -> UsageError:
     same = bool(out) and all(item.why == AS_THE_BASE for item in out)
     return UsageError(
         "nothing to try: none of the named settings remains",
-        why=why or "without `target=` there is no search: name arms with `arm=`",
-        next="name an arm that differs from the base (`set=`, `env=`, your environment)"
+        why=why or "without --target there is no search: name arms with --arm",
+        next="name an arm that differs from the base (--set, --env, your environment)"
         if same
-        else Retry({"target": example_target(nodes)}),
+        else f"use --target {example_target(nodes)}",
     )
 
 

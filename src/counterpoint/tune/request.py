@@ -13,7 +13,6 @@ from typing import Final, TypeAlias
 
 from counterpoint.capture import named_interpreter
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.probe import ProbeResult, RejectedFlag, probe_flags
 from counterpoint.flags.settings import Settings, environment, inherited_settings
 from counterpoint.hardware.target import Target
@@ -26,7 +25,7 @@ from counterpoint.workflow.prediction import PredictionOptions
 Say: TypeAlias = Callable[[str], None]
 
 _INHERITED: Final = "XLA_FLAGS of your environment"
-_OURS: Final = "the base (`set=`, `env=`, `recipe=`)"
+_OURS: Final = "the base (--set, --env, --recipe)"
 _UNKNOWN: Final = "unknown flag"
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -104,10 +103,10 @@ def check(request: TuneRequest) -> None:
         raise UsageError(
             f"{request.workload} can be predicted but not run",
             why="measuring needs a command that trains",
-            next=Retry(without=("confirm",)),
+            next="omit --confirm",
         )
     if not request.measure and request.target is None:
-        raise UsageError("a prediction requires `target=`", next=Retry({"target": "8xH100"}))
+        raise UsageError("a prediction requires --target", next="use --target 8xH100")
     if request.target is not None:
         (request.prediction or PredictionOptions()).refuse_those_of_others(request.target)
         _refuse_trials_on_tpus(request, request.target)
@@ -122,9 +121,9 @@ def _refuse_options(request: TuneRequest) -> None:
         return
     if request.target is not None or not request.command:
         raise UsageError(
-            f"`arm={changed[0]}` is an option of the command, and another program",
-            why="a prediction is of one program; measure its options without `target=`",
-            next=Retry(without=("target",)),
+            f"--arm {changed[0]} is an option of the command, and another program",
+            why="a prediction is of one program; measure its options without --target",
+            next="omit --target",
         )
     refuse_shell(request.command)
 
@@ -135,7 +134,7 @@ def _refuse_trials_on_tpus(request: TuneRequest, target: Target) -> None:
         raise UsageError(
             f"trials run on GPUs only, and {target} has TPUs",
             why="a search for TPUs predicts; measure its best settings with `counterpoint run`",
-            next=Retry({"confirm": 0}),
+            next="use --confirm 0",
         )
 
 
@@ -200,7 +199,7 @@ def in_words_of_tune() -> Generator[None]:
     try:
         yield
     except CounterpointError as error:
-        error.rename({"timeout": "compile_timeout"})
+        error.rename("--timeout", "--compile-timeout")
         if isinstance(error.next, str):
             error.next = error.next.replace("counterpoint predict ", "counterpoint tune --predict ")
         raise

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.hardware.gpu import find_described, find_gpu
 from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
@@ -81,8 +80,8 @@ def resolve_target(request: TuneRequest, say: Say) -> TuneRequest:
     if gpus is None:
         raise UsageError(
             "nothing to try: neither settings nor a target were given",
-            why="this machine has no GPUs that Counterpoint knows, and there is no `arm=`",
-            next=Retry({"target": example_target(request.plan.shape.nodes)}),
+            why="this machine has no GPUs that Counterpoint knows, and there is no --arm",
+            next=f"use --target {example_target(request.plan.shape.nodes)}",
         )
     say(f"using this machine's GPUs as the target: {gpus}")
     return replace(request, target=gpus)
@@ -104,8 +103,8 @@ def _nothing_for_the_cluster(nodes: int, gpus: int) -> UsageError:
     """Return the error for trials elsewhere: this machine does not tell what they run on."""
     return UsageError(
         "nothing to try: neither settings nor a target were given",
-        why="the GPUs of the cluster are not known here, and there is no `arm=`",
-        next=Retry({"target": example_target(nodes, gpus)}, remark="with the name of your GPUs")
+        why="the GPUs of the cluster are not known here, and there is no --arm",
+        next=f"use --target {example_target(nodes, gpus)}: with the name of your GPUs"
         if gpus
-        else Retry({"arm": "FLAGS"}, remark="flags or variables to try"),
+        else "use --arm FLAGS: flags or variables to try",
     )

@@ -20,7 +20,6 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.view.app import App
 
 ADDRESS: Final = "127.0.0.1"
@@ -33,9 +32,9 @@ def listen(port: int) -> socket.socket:
     """Return a socket on this port of 127.0.0.1; 0: any that is free."""
     if not 0 <= port <= _LARGEST_PORT:
         raise UsageError(
-            f"`port={port}` is not a port",
+            f"--port {port} is not a port",
             why="ports are 1 to 65535; 0 takes any that is free",
-            next=Retry({"port": 8080}),
+            next="use --port 8080",
         )
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -47,8 +46,8 @@ def listen(port: int) -> socket.socket:
         taken = failure.errno == errno.EADDRINUSE
         raise UsageError(
             f"port {port} is taken" if taken else f"can't use port {port}: {failure.strerror}",
-            why="without `port=`, a free one is chosen" if taken else None,
-            next=Retry({"port": port + 1 if port < _LARGEST_PORT else 8080}) if taken else None,
+            why="without --port, a free one is chosen" if taken else None,
+            next=f"use --port {port + 1 if port < _LARGEST_PORT else 8080}" if taken else None,
         ) from None
     return listener
 

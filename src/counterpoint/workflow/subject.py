@@ -131,7 +131,7 @@ def _found(
             return PredictionSubject(name=scheduled.name, origin=str(path), program=scheduled)
         return _of_files(path, program)
     except UsageError as error:  # for an unknown name
-        error.rename({"module": "program"})
+        error.rename("--module", "--program")
         raise
     except InputError as error:
         what = error.what.replace(_NAMELESS, str(path))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.lines.known import OWN_PREFIX
 from counterpoint.flags.lines.line import SettingsLine, parse_settings, read_line
 from counterpoint.flags.lines.source import load_settings
@@ -18,7 +17,7 @@ from counterpoint.flags.settings import Settings
 _LINE: Final = re.compile(r"\s*(?:-|xla_\w+\b)|(?:^|\s)(?:env:)?[A-Za-z_]\w*=|\s\+\s|\s-")
 """Text with one of these is a line of settings; otherwise it is a file, or the name of a recipe."""
 
-_EXAMPLE: Final = Retry({"candidate": "--xla_gpu_enable_pipelined_all_gather=true"})
+_EXAMPLE: Final = "use --candidate --xla_gpu_enable_pipelined_all_gather=true"
 _LONGEST: Final = 60
 ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
 
@@ -75,13 +74,13 @@ def with_unique_names(variants: Iterable[Variant]) -> list[Variant]:
 def _read(text: str, version: str | None, chip: str | None) -> SettingsLine:
     if not text.strip():
         raise UsageError(
-            "`candidate=`: the text is empty",
+            "--candidate: the text is empty",
             why="a candidate is flags in quotes, a file of settings, or a recipe's name",
             next=_EXAMPLE,
         )
     if ELLIPSIS in text:
         raise UsageError(
-            f"`candidate={text}`: this label was shortened to fit",
+            f"--candidate {text}: this label was shortened to fit",
             next="paste the full label, which is printed to a pipe or a file",
         )
     is_line = text.lstrip().startswith(OWN_PREFIX) or _LINE.search(text)
@@ -90,7 +89,7 @@ def _read(text: str, version: str | None, chip: str | None) -> SettingsLine:
     try:
         return read_line(text, version=version, chip=chip)
     except UsageError as error:
-        what = f"`candidate={_short(text)}`: {error.what}"
+        what = f"--candidate {_short(text)}: {error.what}"
         raise UsageError(what, why=error.why, next=error.next or _EXAMPLE) from None
 
 

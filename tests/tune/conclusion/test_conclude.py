@@ -246,14 +246,14 @@ def test_fresh_runs_that_leave_it_open_say_how_many_more_would_decide() -> None:
     race = Race(Made(arm("a")), PLAN, gains={"a": 0.012}, noise=0.01, seed=21)
     said = concluded(race)
     assert "+1.3% [-0.2%, +2.9%]" in said.sentence
-    (rows,) = re.findall(r"`confirm_rows=(\d+)` continues", said.sentence)
+    (rows,) = re.findall(r"--confirm-rows (\d+) continues", said.sentence)
     ended, plan = race.study, replace(race.plan, confirm_rows=int(rows))
     had = said.rows[1].confirmed or said.rows[0].confirmed
     assert had is not None
     assert int(rows) > 2 * had.rows
     limited = replace(PLAN, budget=Budget(trials=len(ended.trials) + 3))
     budget = len(ended.trials) + 2 * (int(rows) - had.rows)
-    assert f" `budget='{budget} trials'` continues" in conclude(ended, limited).sentence
+    assert f" --budget '{budget} trials' continues" in conclude(ended, limited).sentence
     race.made.resumed()
     race.plan = plan
     told = concluded(race)
@@ -386,7 +386,7 @@ def test_what_was_never_predicted_says_why() -> None:
     assert row(said, "at run").status == "not predictable"
     assert row(said, "left").status == "not looked at"
     assert re.search(r"3\.0 GiB.* 2\.0 GiB", row(said, "large").why)
-    assert any("1 arm not examined: " in it and "`candidates=`" in it for it in said.notes)
+    assert any("1 arm not examined: " in it and "--candidates" in it for it in said.notes)
     assert any("1 arm not predictable" in it for it in said.notes)
 
 
@@ -431,7 +431,7 @@ def test_loud_noise_is_no_proof_of_no_effect(dropped: bool) -> None:
 @pytest.mark.parametrize(
     ("cap", "end", "why"),
     [
-        (2, "every arm is decided", "`cap=`"),
+        (2, "every arm is decided", "--cap"),
         (8, "the budget is spent", "the budget"),
     ],
 )
@@ -706,7 +706,7 @@ def test_a_budget_that_was_too_small_says_which_would_do() -> None:
     race.made.add(StudyEnded(why="the budget is spent", at=AT))
     study = race.study
     told = conclude(study, plan).sentence
-    assert re.search(r"about 7 fresh rows .* `confirm_rows=7` `budget='\d+ trials'`", told)
+    assert re.search(r"about 7 fresh rows .* --confirm-rows 7 --budget '\d+ trials'", told)
 
 
 def test_of_arms_that_save_as_much_the_simplest_wins() -> None:
@@ -800,7 +800,7 @@ def with_losses(off: float, tolerance: float | None = None) -> Conclusion:
                 " runs agree to the last digit, and rounding in another order may do this much"
             ),
         ),
-        (0.009, 0.02, "are up to 0.9% off the base's; 2.0% is allowed: by `loss_tolerance=`"),
+        (0.009, 0.02, "are up to 0.9% off the base's; 2.0% is allowed: by --loss-tolerance"),
         (0.0, None, "the losses of a are those of the base to the last digit; 0.1% is allowed"),
     ],
 )

@@ -53,8 +53,8 @@ def test_ray_is_meant_where_its_address_is() -> None:
     [
         ("pbs", {}, {}, "unknown executor 'pbs'"),
         ("slurm", {}, {"PATH": "/nowhere"}, "scontrol is not on the PATH"),
-        ("local", {"slurm": "-p x"}, {}, "`slurm=` applies to the executor slurm, not to local"),
-        ("slurm", {"gpus": "0"}, {}, "`gpus=` applies to the executor local, not to slurm"),
+        ("local", {"slurm": "-p x"}, {}, "--slurm applies to the executor slurm, not to local"),
+        ("slurm", {"gpus": "0"}, {}, "--gpus applies to the executor local, not to slurm"),
         ("slurm", {"slurm": "-p x"}, {"SLURM_JOB_ID": "7"}, "Slurm job 7 is already allocated"),
         ("slurm", {"slurm": "'"}, {}, "can't be split into words"),
         ("slurm", {}, {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, "Slurm's step 7.0"),

@@ -379,7 +379,7 @@ class TestTemplates:
             choose_executor("kubernetes", ProcessShape(), {"job-template": str(path)})
 
     def test_the_options_have_to_fit(self) -> None:
-        with pytest.raises(UsageError, match="`job_template=` is missing"):
+        with pytest.raises(UsageError, match="--job-template is missing"):
             choose_executor("kubernetes", ProcessShape())
         with pytest.raises(CounterpointError, match=r"nothere\.yaml"):
             choose_executor("kubernetes", ProcessShape(), {"job-template": "nothere.yaml"})

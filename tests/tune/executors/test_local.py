@@ -112,7 +112,7 @@ def test_gpus_are_those_that_we_may_use() -> None:
     with pytest.raises(UsageError, match="nvidia-smi lists none"):
         read_gpus("0", {"PATH": ""})
     for text in ("", "0,0", "x", "0-3"):
-        with pytest.raises(UsageError, match="`gpus=` takes numbers"):
+        with pytest.raises(UsageError, match="--gpus takes numbers"):
             read_gpus(text, shown)
 
 
@@ -123,5 +123,5 @@ def test_cpus_are_those_that_we_may_use() -> None:
     with pytest.raises(UsageError, match="CPU 60000 is not available"):
         read_cpus("60000")
     for text in ("", "a", "1-", "3-1", "-1", "0-9999999999"):
-        with pytest.raises(UsageError, match="`cpus="):
+        with pytest.raises(UsageError, match="--cpus"):
             read_cpus(text)

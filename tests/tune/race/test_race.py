@@ -533,7 +533,7 @@ def test_a_budget_of_time_that_is_too_small_is_known_after_one_trial() -> None:
     assert isinstance(end, Finish)
     assert end.why == (
         "the budget is too small: a trial takes 10 s, and a study takes 14 of them or more:"
-        " `budget='3m'`"
+        " --budget '3m'"
     )
     enough = Race(Made(A, B), plan, gains={"a": 0.03}, wall_s=6.0)
     enough.run()
@@ -829,7 +829,7 @@ def test_without_a_target_one_confirmation_ends_it() -> None:
 
 
 def test_one_fresh_row_and_too_few_trials_are_refused() -> None:
-    with pytest.raises(UsageError, match="`confirm_rows=1` is too few"):
+    with pytest.raises(UsageError, match="--confirm-rows 1 is too few"):
         refuse_small(StudyPlan(confirm_rows=1))
     for plan, least in (
         (StudyPlan(), 14),

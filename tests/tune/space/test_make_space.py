@@ -249,7 +249,7 @@ def test_where_nobody_knows_of_a_gpu_it_says_how_to_name_one() -> None:
     space = space_of(target=None)
     assert not space.dimensions
     assert not space.seeds
-    assert "`target=" in why_out(space, "NVLS")
+    assert "--target" in why_out(space, "NVLS")
 
 
 def test_a_release_that_nobody_knows_is_said() -> None:

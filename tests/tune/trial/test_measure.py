@@ -207,7 +207,7 @@ def test_time_limits_and_hangs(tmp_path: Path) -> None:
 def test_what_made_no_step_in_time_may_have_been_compiling(tmp_path: Path) -> None:
     told = run(tmp_path / "a", "import time; time.sleep(600)", timeout_s=1)
     assert told.failure is TrialFailure.TIMEOUT
-    assert told.detail.startswith("it made no step within `timeout=`, so it may still have been")
+    assert told.detail.startswith("it made no step within --timeout, so it may still have been")
     late = run(tmp_path / "b", steps(9, "import time; time.sleep(600)"), timeout_s=3)
     assert late.failure is TrialFailure.TIMEOUT
     assert "compiling" not in late.detail

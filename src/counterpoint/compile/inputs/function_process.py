@@ -24,7 +24,6 @@ from counterpoint.compile.interpreter import (
     require_compiler,
 )
 from counterpoint.core import CounterpointError, InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.lowering import INSTALL_ABSL, NO_PALLAS, MemoryLimit
 
 OUTCOME: Final = "function.json"
@@ -86,7 +85,7 @@ def lower_function(  # noqa: PLR0913  the function, and what it is lowered for a
     """
     home, name = split_function(text, cwd)
     if devices < 1:
-        raise UsageError(f"`devices=` takes a number of at least 1, not {devices}")
+        raise UsageError(f"--devices takes a number of at least 1, not {devices}")
     if interpreter is None:
         require_compiler(tpus=tpus)
     directory.mkdir(parents=True, exist_ok=True)
@@ -128,7 +127,7 @@ def _wait(process: subprocess.Popen[bytes], what: str, timeout_s: float) -> None
     raise InputError(
         f"{what} was not lowered within {timeout_s:g} s and was stopped",
         why="it should make shapes (jax.eval_shape, jax.ShapeDtypeStruct), not arrays",
-        next=Retry({"timeout": f"{10 * timeout_s:g}"}),
+        next=f"use --timeout {10 * timeout_s:g}",
     )
 
 
@@ -171,7 +170,7 @@ def _failure(text: str, devices: int, directory: Path, errors: str) -> Counterpo
             f"{text}({devices}): {uneven['size']} does not divide by {uneven['parts']}",
             why=f"axis {uneven['axis']} of an array {uneven['shape']} is split over"
             f" {uneven['parts']} devices, and JAX requires even shards",
-            next="use a number of devices that divides it (`target=`, `devices=`), or another mesh",
+            next="use a number of devices that divides it (--target, --devices), or another mesh",
         )
     without_rule = _WITHOUT_RULE.search(errors)
     if without_rule is not None:

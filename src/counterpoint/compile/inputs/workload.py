@@ -26,7 +26,6 @@ from counterpoint.compile.inputs.candidates import (
 )
 from counterpoint.compile.job import ProgramForm
 from counterpoint.core import ArgumentError, InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.hardware.gpu import find_described
 from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import even_hosts
@@ -297,7 +296,7 @@ def own_target(workload: Workload) -> Target | None:
         raise UsageError(
             f"{workload.origin} was compiled for {platform[1]}, but the installed compiler is"
             " XLA's for CUDA",
-            next=Retry({"target": "8xH100"}),
+            next="use --target 8xH100",
         )
     name = _NAME.search(workload.config)
     described = name[1] if name else "GPU"

@@ -26,7 +26,7 @@ class ProfilerKind(Enum):
 
     JAX = (
         (
-            "also record the host's Python: `counterpoint run` with `profile_python=`, or"
+            "also record the host's Python: `counterpoint run` with --profile-python, or"
             " python_tracer_level=1 in jax.profiler.ProfileOptions"
         ),
         "profile without the Python tracer (python_tracer_level=0)",

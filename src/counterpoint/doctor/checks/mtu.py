@@ -61,7 +61,7 @@ _FAST_MBPS: Final = 10_000
 def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict for each interface with small packets."""
     if facts.hosts == 1 and not facts.dcn:
-        yield not_applicable("one host, no traffic between hosts (for several hosts: `dcn=`)")
+        yield not_applicable("one host, no traffic between hosts (for several hosts: --dcn)")
         return
     ways = [interface for interface in facts.network.interfaces if _carries(interface, facts)]
     if not ways:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.rules import found_by
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.check.minor import with_reasons
@@ -210,13 +209,13 @@ def _why_not(case: LintContext, interpreter: JaxlibInterpreter | None) -> str | 
     if not any(_askable(occurrence) for occurrence in case.compiler):
         return NO_FLAGS
     if interpreter is not None and interpreter.jaxlib is None:
-        return f"{interpreter.python} has no jaxlib (choose another with `python=`)"
+        return f"{interpreter.python} has no jaxlib (choose another with --python)"
     if interpreter is None:
-        return f"no interpreter with jaxlib {wanted} found (choose one with `python=`)"
+        return f"no interpreter with jaxlib {wanted} found (choose one with --python)"
     if interpreter.jaxlib != wanted:
         return (
             f"the installed jaxlib is {interpreter.jaxlib}, not {wanted}"
-            " (choose another with `python=`)"
+            " (choose another with --python)"
         )
     return None
 
@@ -455,8 +454,8 @@ def codes(texts: Sequence[str], argument: str) -> tuple[str, ...]:
 
             near = similar_codes(RULES, code)
             raise UsageError(
-                f"`{argument}={code}`: no such code",
+                f"--{argument} {code}: no such code",
                 why="a code is FLAG and three digits, or a prefix such as FLAG1",
-                next=Retry({argument: near[0]}) if near else "counterpoint explain-code",
+                next=f"use --{argument} {near[0]}" if near else "counterpoint explain-code",
             )
     return found

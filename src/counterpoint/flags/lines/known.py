@@ -65,8 +65,8 @@ def refuse_bare_flag(name: str, value: str) -> None:
     near = nearest(name, 1, _CLOSE)
     if near == (name,) and is_flag(name):
         raise UsageError(
-            f"`env={name}={value}`: {name} is a flag of XLA, not a variable",
-            next=f"use `set={name}={value}`",
+            f"--env {name}={value}: {name} is a flag of XLA, not a variable",
+            next=f"use --set {name}={value}",
         )
     if near:
         raise unread(name, value)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.lines.known import (
     OWN_PREFIX,
     is_flag,
@@ -94,14 +93,14 @@ def parse_settings(
         name = name.strip().removeprefix("--")
         if not equals or not NAME.fullmatch(name):
             raise UsageError(
-                f"`set={text}`: not a setting" if text else "`set=` has an empty value",
+                f"--set {text}: not a setting" if text else "--set has an empty value",
                 why="a setting is a flag's name, `=` and its value",
-                next=Retry({"set": _EXAMPLE_FLAG}, instead_of={"set": text}),
+                next=f"use --set {_EXAMPLE_FLAG}",
             )
         if is_variable(name):
             raise UsageError(
-                f"`set={text}`: {name} is a variable, not a flag of XLA",
-                next=f"use `env={text}`",
+                f"--set {text}: {name} is a variable, not a flag of XLA",
+                next=f"use --env {text}",
             )
         if not is_flag(name):
             raise unread(name, value)
@@ -112,12 +111,12 @@ def parse_settings(
         name, equals, value = bare.partition("=")
         if not NAME.fullmatch(name) or not equals:
             raise UsageError(
-                f"`env={text}`: not a variable" if text else "`env=` has an empty value",
+                f"--env {text}: not a variable" if text else "--env has an empty value",
                 why="a variable is a name, `=` and its value",
-                next=Retry({"env": "NCCL_DEBUG=INFO"}, instead_of={"env": text}),
+                next="use --env NCCL_DEBUG=INFO",
             )
         if name == "XLA_FLAGS":
-            where = "`env=XLA_FLAGS`"
+            where = "--env XLA_FLAGS"
             xla.extend(parse_xla_flags(expand_xla_flags(value, where=where), where=where))
             continue
         if bare == text:

@@ -15,7 +15,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.named_files import ANYWHERE, AllowedFiles, read_regular
 from counterpoint.flags.parse.traced import HOLE, Piece, TracedText, known
 from counterpoint.flags.parsed import (
@@ -39,7 +38,7 @@ from counterpoint.flags.text import (
     scan_xla_flags,
 )
 
-AS_TEXT: Final = Retry({"form": "text"}, remark="finds flags in any text")
+AS_TEXT: Final = "use --form text: finds flags in any text"
 """The next step for a file that is not of the form that its name promises."""
 _LOOKS_LIKE_NAME: Final = re.compile(r"(xla|megascale|tpu|tf)_\w+")
 _QUOTES: Final = "'\"`"
@@ -463,4 +462,4 @@ def _missing(issue: SyntaxIssue, path: Path, failure: OSError | ValueError | Non
 def _beyond(issue: SyntaxIssue, reach: AllowedFiles) -> str:
     line = "" if issue.place.line is None else f" (line {issue.place.line})"
     parent = reach.to_allow(issue.text)
-    return f"{issue.text}{line}: outside the source's directory; `allow={parent}` includes it"
+    return f"{issue.text}{line}: outside the source's directory; --allow {parent} includes it"

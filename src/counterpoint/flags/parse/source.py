@@ -177,7 +177,7 @@ def read_text(
     if guessed and form == "shell" and (line := _comment_in_flags(text)):
         note = (
             f"line {line} is a comment: if XLA_FLAGS names this file, XLA stops reading there"
-            " (`form=flags` reads it that way)"
+            " (--form flags reads it that way)"
         )
         written = replace(written, notes=(*written.notes, note))
     return written

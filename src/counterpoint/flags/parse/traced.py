@@ -185,7 +185,7 @@ class TextBudget:
             place = self.where if line is None else f"{self.where}:{line}"
             raise TooMuchError(
                 f"{place}: variables expand to too much text; not read from here on",
-                next="write the settings out, or check them with `env=` where the program starts",
+                next="write the settings out, or check them with --env where the program starts",
             )
 
 

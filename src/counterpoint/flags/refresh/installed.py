@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core import InputError, UsageError, WriteError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.opening import read_input
 from counterpoint.core.outputs import write_whole
 from counterpoint.flags.catalogue.flag import (
@@ -406,14 +405,14 @@ def check_writable(path: Path | None) -> None:
             raise UsageError(
                 f"cannot create {path.parent}: {failure.strerror or failure}",
                 why="tables are stored under $XDG_DATA_HOME, by default ~/.local/share",
-                next=Retry({"out": "xla-flags.json"}),
+                next="use -o xla-flags.json",
             ) from None
     elif path.exists():
         read_table(path)
     if not os.access(path.parent, os.W_OK):
         raise UsageError(
             f"cannot write {path}: {path.parent} is not a writable directory",
-            next=Retry({"out": "xla-flags.json"}),
+            next="use -o xla-flags.json",
         )
 
 

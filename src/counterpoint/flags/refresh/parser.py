@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import IO, Any, Final, Self, cast
 
 from counterpoint.core import InputError
-from counterpoint.core.arguments import Retry
 
 _UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: ")
 _PATIENCE_S: Final = 120  # loading 400 MB over a network can be slow
@@ -128,7 +127,7 @@ class Parser:
         raise InputError(
             f"{self._python} cannot import jaxlib: {hello.get('missing')}",
             why="flags are read from the jaxlib that this interpreter imports",
-            next=Retry({"python": ".venv/bin/python"}),
+            next="use --python .venv/bin/python",
         )
 
     def _ask(self, text: str) -> dict[str, Any]:
@@ -176,7 +175,7 @@ class Parser:
         return InputError(
             f"{self._python} failed to parse XLA flags: {how}",
             why=lines[-1][:300] if lines else None,
-            next=Retry({"python": ".venv/bin/python"}),
+            next="use --python .venv/bin/python",
         )
 
     def _stop(self) -> None:
@@ -205,7 +204,7 @@ def _start(python: Path, environment: Mapping[str, str], log: IO[bytes]) -> subp
     except OSError as failure:
         raise InputError(
             f"{python} cannot be run: {failure.strerror or failure}",
-            next=Retry({"python": ".venv/bin/python"}),
+            next="use --python .venv/bin/python",
         ) from None
 
 

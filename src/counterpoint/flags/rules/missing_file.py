@@ -83,7 +83,7 @@ def _path(one: Occurrence, value: str, use: str, reach: AllowedFiles) -> Iterato
             )
         else:
             message = f"not checked whether {value} exists: it is outside the source's directory"
-            advice = f"`allow={reach.to_allow(value)}` has it checked, too"
+            advice = f"--allow {reach.to_allow(value)} has it checked, too"
             yield remark(CODE, Severity.NOTE, one, message, advice)
     if use == "write" and value not in ("-", "sponge") and any(map(_is_file, places)):
         message = f"{value} is a file, but XLA writes a directory there"

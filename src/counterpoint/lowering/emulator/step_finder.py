@@ -311,7 +311,7 @@ class StepFinder:
         if stopped:
             note = (
                 f"{calls.step.name} has no backward pass, and was called {calls.times} times: if"
-                " the program begins to train later, name the function that does (`program=NAME`)"
+                " the program begins to train later, name the function that does (--program NAME)"
             )
         self._write_facts(note, stopped=stopped)
 

@@ -20,7 +20,6 @@ from counterpoint.compile.inputs.scheduled import own_programs
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.task import TIMEOUT_S, CompileTask
 from counterpoint.core import CounterpointError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.flags.versions import LHS, PROFILE, false_stops_scheduler, scheduler_on
 from counterpoint.hardware.target import Target
@@ -388,7 +387,7 @@ def _compile_with(
         raise CounterpointError(
             "the profile is not used: with it, and only with it, the compile fails",
             why=failure.why or failure.what,
-            next=Retry({"set": f"{CHECKER}=PGLE_STRICTNESS_LEVEL_WARN"})
+            next=f"use --set {CHECKER}=PGLE_STRICTNESS_LEVEL_WARN"
             if strict
             else f"counterpoint pgle check {shlex.quote(options[PROFILE])} --program DUMP",
         ) from None

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError, Unknown
-from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import some
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.loops import loop_multiplier
@@ -227,7 +226,7 @@ def _no_such(module: str, names: Sequence[str], where: str) -> InputError:
     return InputError(
         f"{where} holds no module {module}",
         why=f"it holds {some(known, _SHOWN)}",
-        next=Retry({"module": known[0]}) if known else None,
+        next=f"use --module {known[0]}" if known else None,
     )
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.hlo.model.program import Program
 from counterpoint.pgle.profiles.profile import Profile, is_fingerprint
 from counterpoint.timeline.model import Timeline
@@ -106,7 +105,7 @@ def choose_modules(
         raise UsageError(
             f"no module {wanted!r} ran in this profile",
             why=f"these did: {list_modules(modules)}",
-            next=Retry(without=("module",)),
+            next="omit --module",
         )
     _refuse_ambiguous(chosen, wanted)
     keyed = [module for module in chosen if module.fingerprint is not None]
@@ -119,7 +118,7 @@ def choose_modules(
             " their costs",
             why="without their HLO in the profile their fingerprints are unknown;"
             f" they are {list_modules(bare)}",
-            next=Retry({"module": f"#{bare[0].number}"}),
+            next=f"use --module #{bare[0].number}",
         )
     return chosen, []
 
@@ -130,9 +129,9 @@ def _refuse_ambiguous(chosen: Sequence[Module], wanted: str | None) -> None:
     ]
     if len({module.fingerprint for module in by_digits}) > 1:
         raise UsageError(
-            f"`module={wanted}`: {len(by_digits)} fingerprints begin with it",
+            f"--module {wanted}: {len(by_digits)} fingerprints begin with it",
             why=f"they are {list_modules(by_digits)}",
-            next=Retry({"module": f"#{by_digits[0].number}"}),
+            next=f"use --module #{by_digits[0].number}",
         )
 
 
@@ -142,7 +141,7 @@ def require_one(modules: Sequence[Module]) -> None:
         raise UsageError(
             f"bare names of {len(modules)} modules would mix their costs",
             why=f"a bare name matches every module; they are {list_modules(modules)}",
-            next=Retry({"module": f"#{modules[0].number}"}),
+            next=f"use --module #{modules[0].number}",
         )
 
 

@@ -19,7 +19,6 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from counterpoint.core import InputError, UsageError, WriteError, refuse_url
-from counterpoint.core.arguments import Retry
 from counterpoint.core.opening import read_input
 from counterpoint.core.outputs import whole_directory, write_whole
 from counterpoint.hlo.wire_schema import Message
@@ -296,16 +295,14 @@ def check_place(path: str | Path, *, overwrite: bool) -> None:
         raise UsageError(
             f"can't write {path}: XLA reads no profile with the suffix {place.suffix}",
             why=f"the suffix determines the format: {TEXT} text, {BINARY} binary, none a directory",
-            next=Retry({"out": place.with_suffix(TEXT)}),
+            next=f"use -o {place.with_suffix(TEXT)}",
         )
     if not place.absolute().parent.is_dir():
         raise UsageError(f"can't write {path}: there is no directory {place.parent}")
     if place.is_dir():
         _check_directory(place, overwrite=overwrite)
     elif place.exists() and (is_directory_name(path) or not overwrite):
-        raise UsageError(
-            f"{path} exists", why="existing files are kept", next=Retry({"force": True})
-        )
+        raise UsageError(f"{path} exists", why="existing files are kept", next="use --force")
 
 
 def _check_directory(directory: Path, *, overwrite: bool) -> None:
@@ -324,7 +321,7 @@ def _check_directory(directory: Path, *, overwrite: bool) -> None:
         raise UsageError(
             f"{directory} exists",
             why="existing files are kept",
-            next=Retry({"force": True}),
+            next="use --force",
         )
 
 

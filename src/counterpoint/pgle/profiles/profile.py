@@ -15,7 +15,6 @@ from typing import Any, Final
 from google.protobuf import text_encoding
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.hlo.wire_schema import message_classes
 
 SEPARATOR: Final = "::"
@@ -186,7 +185,7 @@ def check_percentile(percentile: float) -> None:
     """
     if not 0 <= percentile <= 100:
         raise UsageError(
-            f"a percentile is between 0 and 100, not {percentile:g}", next=Retry({"percentile": 50})
+            f"a percentile is between 0 and 100, not {percentile:g}", next="use --percentile 50"
         )
 
 

@@ -91,7 +91,7 @@ def list_document(
 
 def _others(others: Sequence[OtherSetting]) -> Section:
     shown = others[:_MOST_OTHERS]
-    more = f", {len(shown)} shown; `json=` has all" if len(others) > len(shown) else ""
+    more = f", {len(shown)} shown; --json has all" if len(others) > len(shown) else ""
     columns = (
         words("name", [setting.name for setting in shown]),
         words("read by", [str(setting.reader) for setting in shown]),

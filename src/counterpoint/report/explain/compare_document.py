@@ -96,7 +96,7 @@ def _head(found: Comparison) -> Section:
     rows += [Fact("note", note, Tone.WARNING) for note in found.notes[:_NOTES]]
     more = len(found.notes) - _NOTES
     if more > 0:
-        rows.append(Fact("", f"and {more} more notes: `json=`", Tone.QUIET))
+        rows.append(Fact("", f"and {more} more notes: --json", Tone.QUIET))
     summary = "" if found.same_experiment else "different experiments: a difference proves little"
     return Section("Compared", _failed(found) or summary, (FactList(tuple(rows)),))
 
@@ -117,7 +117,7 @@ def _faults(found: Comparison) -> Iterator[Fact]:
         for side in faults[:_NOTES]:
             yield Fact(f"{name} FAILED", f"{side.name}: {side.fault}", Tone.WARNING)
         if len(faults) > _NOTES:
-            yield Fact("", f"and {len(faults) - _NOTES} more runs of {name}: `json=`", Tone.QUIET)
+            yield Fact("", f"and {len(faults) - _NOTES} more runs of {name}: --json", Tone.QUIET)
 
 
 def _losses(found: Comparison) -> Iterator[Fact]:

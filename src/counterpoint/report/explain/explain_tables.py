@@ -68,7 +68,7 @@ def ops_section(explanation: Explanation, top: int, by: Grouping | None = None) 
     others = ", ".join(grouping for grouping in GROUPINGS if grouping != by)
     title = "Top ops" if by == "op" else f"Top ops by {by}"
     before = [Prose(_by_category(ops), Tone.QUIET)] if by != "category" else []
-    return _section(title, f"{summary}; `by={others}`", columns, *before)
+    return _section(title, f"{summary}; --by {others}", columns, *before)
 
 
 def _ms(rows: list[Row]) -> list[str]:

@@ -23,7 +23,7 @@ def note_facts(
     rows = [Fact("note", note, Tone.QUIET) for note in merged[:_MOST]]
     more = len(merged) - _MOST
     if more > 0:
-        rows.append(Fact("", f"and {counted_noun(more, 'more note')}: `json=`", Tone.QUIET))
+        rows.append(Fact("", f"and {counted_noun(more, 'more note')}: --json", Tone.QUIET))
     return rows
 
 

@@ -94,7 +94,7 @@ def summary_lines(found: Examination, next: str, *, every: bool = False) -> Iter
     if found.own is not None:
         yield printable(_own(found, found.own))
     if not every and (minor := _minor(found)):
-        yield f"not shown: {minor}; `all=` lists them"
+        yield f"not shown: {minor}; --all lists them"
     yield from _confirmed_lines(found)
     if found.count(Severity.WARNING) and not found.failed:
         yield "exit code 0: only errors make it 1"
@@ -152,7 +152,7 @@ def limited_lines(what: str, texts: Sequence[str]) -> Iterator[str]:
     """Yield a line each, up to a limit: a source may have as many notes as lines."""
     yield from (printable(f"{what}: {text}") for text in texts[:_LISTED])
     if len(texts) > _LISTED:
-        yield f"{what}: {len(texts) - _LISTED} more, listed by `json=`"
+        yield f"{what}: {len(texts) - _LISTED} more, listed by --json"
 
 
 def _setting(one: Remark) -> str:
@@ -206,7 +206,7 @@ def _own(found: Examination, own: OwnRelease) -> str:
         about = "" if own.exact else "about "
         return (
             f"jaxlib {own.version} is {about}that of {own.why};"
-            f" `jaxlib={found.installed}` checks for the installed one"
+            f" --jaxlib {found.installed} checks for the installed one"
         )
     return (
         f"all other settings are checked for jaxlib {own.version}, the nearest release that has"
@@ -232,7 +232,7 @@ def _confirmed_lines(found: Examination) -> Iterator[str]:
 def _confirmed(found: Examination) -> str:
     answer = found.confirmation
     if answer is None:
-        return "the compiler was not queried: `no_probe=`"
+        return "the compiler was not queried: --no-probe"
     if answer.note is not None:
         return f"the compiler was not queried: {answer.note}"
     flags = counted_noun(answer.asked, "flag")

@@ -66,7 +66,7 @@ def unwritten_lines(settings: Settings, form: str) -> Iterator[str]:
         return
     yield (
         f"note: compiler options ({len(settings.options)}) are in comments: they apply to one"
-        " compile, XLA_FLAGS would apply to all; `as=compiler_options` writes them"
+        " compile, XLA_FLAGS would apply to all; --as compiler_options writes them"
     )
 
 
@@ -149,10 +149,10 @@ def effective_document(found: EffectiveFlags) -> Document:
 
 def _head(found: EffectiveFlags) -> Section:
     others = len(found.modules) - 1
-    which = found.module + (f" (and {others} more: `module=`)" if others else "")
+    which = found.module + (f" (and {others} more: --module)" if others else "")
     rows = [
         Fact("module", which),
-        Fact("requested", found.asked or "unknown; give the source with `asked=`"),
+        Fact("requested", found.asked or "unknown; give the source with --asked"),
         Fact("jaxlib", found.jaxlib),
     ]
     return Section("Flags", _counted(found), (FactList(tuple(rows)),))

@@ -73,7 +73,7 @@ def _subject(coverage: Coverage, profile: str, program: str, others: Sequence[st
     ]
     if others:
         listed = some(others, _NAMES)
-        text = f"checked the module with the most FLOPs; others: {listed}   (`module=NAME`)"
+        text = f"checked the module with the most FLOPs; others: {listed}   (--module NAME)"
         rows.append(Fact("note", text, Tone.QUIET))
     return Section("Checked", "", (FactList(tuple(rows)),))
 

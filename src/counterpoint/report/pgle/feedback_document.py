@@ -90,7 +90,7 @@ def _reach(comparison: RunComparison | Unknown) -> str:
     if isinstance(comparison, Unknown):
         return comparison.reason
     if isinstance(comparison.range, Unknown):
-        return f"measured; {comparison.range.reason}. More pairs: `repeats=3`"
+        return f"measured; {comparison.range.reason}. More pairs: --repeats 3"
     low, high = comparison.range.low, comparison.range.high
     pairs = len(comparison.without_s)
     return (

@@ -44,7 +44,7 @@ def made_document(build: ProfileBuild, out: str, next: str) -> Document:
     rows += [Fact("note", note, Tone.QUIET) for note in build.notes[:_NOTES]]
     more = len(build.notes) - _NOTES
     if more > 0:
-        rows.append(Fact("", f"and {more} more: `json=`", Tone.QUIET))
+        rows.append(Fact("", f"and {more} more: --json", Tone.QUIET))
     sections = (Section("Profile", "", (FactList(tuple(rows)),)), _made_modules(build.modules))
     return Document(sections=sections, legend="", next=next)
 

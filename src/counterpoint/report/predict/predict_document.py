@@ -61,7 +61,7 @@ def predict_document(
     sections = [_step(prediction)]
     sections += programs_section(prediction)
     sections += candidates_section(prediction)
-    sections += answer_sections(explanation, "" if explained else "details: `explain=`")
+    sections += answer_sections(explanation, "" if explained else "details: --explain")
     sections += detail_sections(explanation, top) if explained else []
     sections += what_if_section(prediction)
     sections += gain_section(prediction)
@@ -112,7 +112,7 @@ def _step(prediction: Prediction) -> Section:
             f"{loop.instruction}: trip count unknown; one iteration is counted,"
             f" {units.milliseconds(loop.each_s * 1e3)}"
             f"{f', {loop.source}' if loop.source else ''}. Say it with"
-            f" `trips={loop.instruction}=N`, or measure it with `trips_from=RUN`",
+            f" --trips {loop.instruction}=N, or measure it with --trips-from RUN",
             Tone.WARNING,
         )
         for loop in simulation.uncounted

@@ -114,9 +114,7 @@ def _dimensions(dimensions: Sequence[Dimension], top: int) -> Iterator[Section]:
 
 def _more(count: int, top: int) -> Iterator[FactList]:
     if count > top:
-        yield FactList(
-            (Fact("", f"and {count - top} more: `top={count}`, or `json=`", Tone.QUIET),)
-        )
+        yield FactList((Fact("", f"and {count - top} more: --top {count}, or --json", Tone.QUIET),))
 
 
 def _named(arms: Iterable[Arm], top: int) -> Iterator[Section]:

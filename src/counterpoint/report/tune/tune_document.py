@@ -110,7 +110,7 @@ def _notes(notes: tuple[str, ...]) -> Iterator[Fact]:
         yield Fact("note", plain(note), Tone.QUIET)
     more = len(notes) - _NOTES
     if more > 0:
-        yield Fact("", f"and {more} more: `json=`", Tone.QUIET)
+        yield Fact("", f"and {more} more: --json", Tone.QUIET)
 
 
 def _noise(noise: RunNoise | None) -> Iterator[Section]:

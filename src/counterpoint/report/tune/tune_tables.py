@@ -49,7 +49,7 @@ def arms_section(conclusion: Conclusion, top: int) -> Iterator[Section]:
     summary = f"{counted_noun(count, 'arm')} against the base{_kinds(conclusion)}"
     if len(shown) < len(listed):
         rows = f"the first {len(shown)} rows of {len(listed)}"
-        summary += f"; {rows}, all with `top={len(listed)}`"
+        summary += f"; {rows}, all with --top {len(listed)}"
     if others := len(conclusion.rows) - len(listed):
         are = "is" if others == 1 else "are"
         summary += f"; {counted_noun(others, 'arm')} with the program of another {are} listed below"
@@ -180,7 +180,7 @@ def _reasons(rows: Iterable[ArmRow]) -> Iterator[FactList]:
     ]
     if len(facts) > _REASONS:
         more = len(facts) - _REASONS
-        facts = [*facts[:_REASONS], Fact("", f"and {more} more: `json=`", Tone.QUIET)]
+        facts = [*facts[:_REASONS], Fact("", f"and {more} more: --json", Tone.QUIET)]
     if facts:
         yield FactList(tuple(facts))
 

@@ -94,7 +94,7 @@ def differing_chips(devices: Sequence[Device]) -> list[str]:
         return []
     counted = ", ".join(f"{count} x {chip}" for chip, count in chips.most_common())
     means = "figures are means over all of them, and the slowest set the pace"
-    return [f"chips differ: {counted}; {means}; `device=` selects some of them"]
+    return [f"chips differ: {counted}; {means}; --device selects some of them"]
 
 
 def other_times(recorded: Sequence[tuple[str, tuple[int, int] | None]]) -> list[str]:

@@ -25,7 +25,6 @@ from counterpoint.core import (
     parse_json,
     refuse_url,
 )
-from counterpoint.core.arguments import Retry
 from counterpoint.core.records import RecordError, from_plain
 from counterpoint.timeline.model import (
     HOST_EVENTS,
@@ -99,7 +98,7 @@ def write_parquet(timeline: Timeline, path: str | Path, *, overwrite: bool = Fal
         raise UsageError(
             f"{path} exists",
             why="it is not overwritten" + (": it is not a stored Timeline" if overwrite else ""),
-            next="choose another name" if overwrite else Retry({"force": True}),
+            next="choose another name" if overwrite else "use --force",
         )
     from counterpoint.core.outputs import whole_directory
 
@@ -109,7 +108,7 @@ def write_parquet(timeline: Timeline, path: str | Path, *, overwrite: bool = Fal
             _write(timeline, part)
     except FileExistsError:
         raise UsageError(
-            f"{path} exists", why="another process wrote it meanwhile", next=Retry({"force": True})
+            f"{path} exists", why="another process wrote it meanwhile", next="use --force"
         ) from None
     except (OSError, pl.exceptions.PolarsError) as failure:
         raise WriteError(path, failure) from None

@@ -13,7 +13,6 @@ import numpy as np
 
 from counterpoint import __version__
 from counterpoint.core import UsageError, WriteError, refuse_url
-from counterpoint.core.arguments import Retry
 from counterpoint.core.outputs import whole_file
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.storage.trace_layout import (
@@ -124,14 +123,14 @@ def write_perfetto(timeline: Timeline, path: str | Path, *, overwrite: bool = Fa
         raise UsageError(
             f"{path} exists",
             why="it is a directory" if path.is_dir() else "existing files are not overwritten",
-            next="choose another name" if path.is_dir() else Retry({"force": True}),
+            next="choose another name" if path.is_dir() else "use --force",
         )
     try:
         with whole_file(path, overwrite=overwrite) as part:
             _write(part, blocks, packed=path.suffix == ".gz")
     except FileExistsError:
         raise UsageError(
-            f"{path} exists", why="another process wrote it meanwhile", next=Retry({"force": True})
+            f"{path} exists", why="another process wrote it meanwhile", next="use --force"
         ) from None
     except OSError as failure:
         raise WriteError(path, failure) from None

@@ -25,7 +25,6 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core import InputError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.wire import Malformed
 from counterpoint.timeline.late_ends import WAIT
 from counterpoint.timeline.megascale import PLANE as _MEGASCALE
@@ -159,16 +158,16 @@ def read_pieces(
     """
     capture = _Capture()
     problem = None
-    next_: str | Retry = "copy the file again in binary mode, or capture the profile again"
+    next_: str = "copy the file again in binary mode, or capture the profile again"
     try:
         for chunk in chunks(data):
             if _PEAK * capture.size + chunk.size > memory_bytes:
                 share = chunk.start / len(data)
                 problem = (
                     f"only the first {share:.0%} of the file was read, which takes the"
-                    f" {memory_bytes / 1e9:,.1f} GB of memory allowed: `memory=` allows more"
+                    f" {memory_bytes / 1e9:,.1f} GB of memory allowed: --memory allows more"
                 )
-                next_ = Retry({"memory": f"{chunk.size / 1e9 + 1:.0f}"})
+                next_ = f"use --memory {chunk.size / 1e9 + 1:.0f}"
                 break
             for record in chunk.records():
                 capture.add(record, _ignore)

@@ -110,11 +110,11 @@ def _never_predicted(rows: tuple[ArmRow, ...]) -> Iterator[str]:
     statuses = [row.status for row in rows]
     left, silent = statuses.count(NOT_LOOKED_AT), statuses.count(NOT_PREDICTABLE)
     if left:
-        yield f"{several(left, 'arm')} not examined: raise `candidates=`"
+        yield f"{several(left, 'arm')} not examined: raise --candidates"
     if silent:
         yield (
-            f"{several(silent, 'arm')} not predictable, and not on the list: raise `shortlist=`, or"
-            " name those to be run with `arm=`"
+            f"{several(silent, 'arm')} not predictable, and not on the list: raise --shortlist, or"
+            " name those to be run with --arm"
         )
 
 

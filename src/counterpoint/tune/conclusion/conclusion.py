@@ -199,7 +199,7 @@ def _no_more_runs(state: RaceState, estimate: GainEstimate) -> Iterator[str]:
         yield f"it was dropped ({drop.kind}, {drop.why}), but such noise allows no proof"
     elif study.ended is not None and estimate.verdict is ArmVerdict.OPEN:
         if estimate.rows >= state.plan.rule.cap:
-            yield f"its {estimate.rows} rows are the maximum that `cap=` allows"
+            yield f"its {estimate.rows} rows are the maximum that --cap allows"
         elif study.ended.why == SPENT:
             yield "the budget had no room for more runs of it"
 

@@ -340,10 +340,10 @@ def rows_advice(
     if ended is None or not (had or ended.why == SPENT):
         return advice
     most = had or max(state.plan.confirm_rows, state.plan.rule.cap)
-    argument = "confirm_rows" if state.plan.confirm_rows else "cap"
-    given = [f"`{argument}={needed}`"] if needed > most else []
+    option = "--confirm-rows" if state.plan.confirm_rows else "--cap"
+    given = [f"{option} {needed}"] if needed > most else []
     if ended.why == SPENT or state.remaining.left < 2 * (needed - had):
-        given.append(f"`budget={_budget(state, max(needed, most), had)}`")
+        given.append(f"--budget {_budget(state, max(needed, most), had)}")
     return f"{advice}: {' '.join(given)} continues from here"
 
 

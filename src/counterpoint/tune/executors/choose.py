@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.tune.executors.executor import (
     Executor,
     ExecutorKind,
@@ -47,10 +46,9 @@ def choose_executor(
     for option in options:
         if option not in kind.options:
             owner = next(other.name for other in EXECUTORS if option in other.options)
-            argument = option.replace("-", "_")
             raise UsageError(
-                f"`{argument}=` applies to the executor {owner}, not to {kind.name}",
-                next=Retry(without=(argument,)),
+                f"--{option} applies to the executor {owner}, not to {kind.name}",
+                next=f"omit --{option}",
             )
     return kind.make(
         PlaceRequest(

@@ -21,7 +21,7 @@ from typing import Final, Literal, Protocol, runtime_checkable
 
 from counterpoint.capture import ProfileSchedule
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.core.arguments import Retry, option_words
+from counterpoint.core.arguments import option_words
 from counterpoint.flags.settings import Settings
 from counterpoint.runs.outcomes import TIMED_OUT
 from counterpoint.tune.executors.process_supervisor import USUAL_TIMES, EndingTimes
@@ -276,14 +276,14 @@ def ranks_on_node(shape: ProcessShape, nodes: int, gpus: int, place: str) -> int
     """
     if shape.nodes > nodes:
         raise UsageError(
-            f"{shape.nodes} nodes, but {place} has {nodes}", next=Retry({"nodes": nodes})
+            f"{shape.nodes} nodes, but {place} has {nodes}", next=f"use --nodes {nodes}"
         )
     if shape.ranks_per_node is not None:
         return shape.ranks_per_node
     if shape.per == "gpu" and not gpus:
         raise UsageError(
             f"one process per GPU was requested, but {place} has no GPUs",
-            next=Retry({"ranks_per_node": 1}),
+            next="use --ranks-per-node 1",
         )
     return gpus if shape.per == "gpu" else 1
 

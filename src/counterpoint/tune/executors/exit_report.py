@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.runs import layout
 from counterpoint.runs.layout import is_run
 from counterpoint.runs.outcomes import OutcomeKind
@@ -133,5 +132,5 @@ class Arrival:
             f"{self._directory}: ranks {', '.join(map(str, missing[:8]))} ended successfully,"
             " but left nothing here",
             why="it is not on a file system that all nodes and this machine share",
-            next=Retry({"out": "/shared/DIRECTORY"}, remark="a directory on a shared file system"),
+            next="use -o /shared/DIRECTORY: a directory on a shared file system",
         )

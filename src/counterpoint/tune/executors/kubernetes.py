@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
+from counterpoint.core.arguments import option_of
 from counterpoint.tune.executors.executor import (
     Executor,
     ExecutorKind,
@@ -28,7 +28,7 @@ def _make(request: PlaceRequest) -> Executor:
     template = _template(request)
     if find_spec("kubernetes") is None:
         raise UsageError(
-            "`executor=kubernetes`: the Kubernetes client is not installed here",
+            "--executor kubernetes: the Kubernetes client is not installed here",
             next="pip install 'counterpoint[kubernetes]'",
         )
     from counterpoint.tune.executors.kubernetes_gang import Kubernetes
@@ -48,9 +48,9 @@ def _template(request: PlaceRequest) -> JobTemplate:
     path = request.options.get("job-template")
     if path is None:
         raise UsageError(
-            "`executor=kubernetes`: `job_template=` is missing",
+            "--executor kubernetes: --job-template is missing",
             why="image, volumes and resources of the pods are those of a JobSet of yours",
-            next=Retry({"job_template": "jobset.yaml"}),
+            next="use --job-template jobset.yaml",
         )
     from counterpoint.tune.executors.kubernetes_template import read_template
 
@@ -66,10 +66,11 @@ def refuse_shape(shape: ProcessShape) -> None:
     if shape.ranks_per_node not in (None, 1) or shape.per == "gpu":
         wanted = "per" if shape.ranks_per_node is None else "ranks_per_node"
         raise UsageError(
-            f"`{wanted}={getattr(shape, wanted)}`: on Kubernetes a trial has one process per pod",
+            f"{option_of(wanted)} {getattr(shape, wanted)}: on Kubernetes a trial has one process"
+            " per pod",
             why="the pods of a JobSet share no process namespace; a process may use all GPUs of"
             " its pod",
-            next=Retry(without=(wanted,)),
+            next=f"omit {option_of(wanted)}",
         )
 
 

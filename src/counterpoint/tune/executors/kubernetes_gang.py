@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.runs.layout import is_run
 from counterpoint.tune.executors.executor import (
     GangEnd,
@@ -269,9 +268,7 @@ class JobSetGang:
                     raise UsageError(
                         f"{pod['metadata']['name']} can't start: {waiting['reason']}",
                         why=waiting.get("message") or f"its image is {one.get('image')}",
-                        next=Retry(
-                            {"job_template": "FILE"}, remark="with an image and volumes that exist"
-                        ),
+                        next="use --job-template FILE: with an image and volumes that exist",
                     )
         if time.monotonic() - self._began < _SAY_AFTER_S:
             return

@@ -13,7 +13,6 @@ from typing import Any, Final, cast
 import yaml
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.tune.executors.executor import TrialJob, rank_command, settings_of
 
 API: Final = ("jobset.x-k8s.io", "v1alpha2")
@@ -30,7 +29,7 @@ INTERRUPT: Final = {"exec": {"command": ["sh", "-c", "kill -INT 1"]}}
 At Kubernetes' own SIGTERM it would wait for a checkpoint, which no trial needs.
 """
 _INDEX: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
-_OTHER_FILE: Final = Retry({"job_template": "FILE"}, remark="with the JobSet that you train with")
+_OTHER_FILE: Final = "use --job-template FILE: with the JobSet that you train with"
 _SHOWN: Final = 40
 _OF_ONE_POD: Final = ("emptyDir", "configMap", "secret", "downwardAPI", "projected")
 """Volumes that no other machine sees, or that pods can't write to."""
@@ -286,7 +285,7 @@ def _check_pods(path: Path, job: TemplateField, container: TemplateField, nodes:
             f"{path}: {replicas.name} is {jobs}",
             why="it has to be 1: each Job would number its pods from 0, and JAX needs one rank"
             " for each pod",
-            next=f"write replicas: 1 in {path}; the trial gets all its pods from `nodes=`",
+            next=f"write replicas: 1 in {path}; the trial gets all its pods from --nodes",
         )
     spec = job.at("template", "spec")
     pods = next(
@@ -296,12 +295,12 @@ def _check_pods(path: Path, job: TemplateField, container: TemplateField, nodes:
     if has != nodes:
         raise UsageError(
             f"{path} has {has} pods, but trials take {nodes} node{'' if nodes == 1 else 's'}",
-            next=Retry({"nodes": has}),
+            next=f"use --nodes {has}",
         )
     if nodes % jobs:
         raise UsageError(
             f"{path}: {nodes} pods can't be divided among the {jobs} Jobs of {replicas.name}",
-            next=Retry({"nodes": jobs}),
+            next=f"use --nodes {jobs}",
         )
 
 
@@ -328,7 +327,7 @@ def _check_mounts(path: Path, pod: TemplateField, container: TemplateField, stud
         f"the study {directory} is on no volume that {path} mounts",
         why="pods write their results there, and this machine reads them; volumes that may be"
         f" shared are mounted at: {where}",
-        next=Retry({"out": f"{shared[0].rstrip('/')}/STUDY"})
+        next=f"use -o {shared[0].rstrip('/')}/STUDY"
         if shared
         else f"add the volume with {directory} to volumes and volumeMounts in {path}",
     )

@@ -16,7 +16,6 @@ from typing import Final
 
 from counterpoint.capture.ranks import count_gpus
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.tune.executors.executor import (
     ExecutorKind,
     GangEnd,
@@ -169,7 +168,7 @@ def refuse_nodes(shape: ProcessShape) -> None:
     if shape.nodes != 1:
         raise UsageError(
             f"{shape.nodes} nodes, but the local executor has one",
-            next=Retry({"nodes": 1}),
+            next="use --nodes 1",
         )
 
 
@@ -206,7 +205,7 @@ def read_gpus(text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     bad = [part for part in named if not (part.isdecimal() or part.startswith(("GPU-", "MIG-")))]
     if bad or len(set(named)) < len(named):
         raise UsageError(
-            f"`gpus=` takes numbers separated by commas, not {text!r}", next=Retry({"gpus": "0,1"})
+            f"--gpus takes numbers separated by commas, not {text!r}", next="use --gpus 0,1"
         )
     shown = environ.get("CUDA_VISIBLE_DEVICES")
     allowed = (
@@ -218,7 +217,7 @@ def read_gpus(text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     if unknown:
         why = "CUDA_VISIBLE_DEVICES shows" if shown is not None else "nvidia-smi lists"
         raise UsageError(
-            f"`gpus={text}`: GPU {', '.join(unknown)} is not available",
+            f"--gpus {text}: GPU {', '.join(unknown)} is not available",
             why=f"{why} {', '.join(allowed) or 'none'}",
         )
     return named
@@ -231,14 +230,14 @@ def read_cpus(text: str) -> tuple[int, ...]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or 0) > 1 << 16:
             raise UsageError(
-                f"`cpus=` takes numbers and ranges, not {text!r}", next=Retry({"cpus": "0-3,8"})
+                f"--cpus takes numbers and ranges, not {text!r}", next="use --cpus 0-3,8"
             )
         found |= set(range(int(first), int(last or first) + 1))
     allowed = os.sched_getaffinity(0)
     unknown = sorted(found - allowed)
     if unknown or not found:
         raise UsageError(
-            f"`cpus={text}`: CPU {', '.join(map(str, unknown[:8]))} is not available",
+            f"--cpus {text}: CPU {', '.join(map(str, unknown[:8]))} is not available",
             why=f"this process may use {', '.join(map(str, sorted(allowed)[:64]))}",
         )
     return tuple(sorted(found))

@@ -16,7 +16,7 @@ from counterpoint.tune.executors.executor import Executor, ExecutorKind, PlaceRe
 def _make(request: PlaceRequest) -> Executor:
     if find_spec("ray") is None:
         raise UsageError(
-            "`executor=ray`: Ray is not installed here",
+            "--executor ray: Ray is not installed here",
             why="Ray itself places trials on its clusters",
             next="pip install 'counterpoint[ray]'",
         )

@@ -25,7 +25,6 @@ from ray.util.scheduling_strategies import (
 
 from counterpoint import __version__
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.tune.executors.executor import (
     GangEnd,
     GangEndKind,
@@ -255,10 +254,8 @@ class RayGang:
                     f"{member.host} does not see {cwd if unseen == cwd else study}",
                     why="on Ray every node writes its ranks' results into the study, and runs the"
                     " command in the tuner's working directory",
-                    next=Retry(
-                        {"out": "/shared/DIRECTORY"},
-                        remark="a file system that all nodes and this machine share",
-                    ),
+                    next="use -o /shared/DIRECTORY: a file system that all nodes share with this"
+                    " machine",
                 )
         return views[0][0]
 
@@ -385,7 +382,7 @@ def _host_and_port(address: str) -> tuple[str | None, int]:
         raise UsageError(
             f"{address} is the address of Ray's dashboard, which starts no trials",
             why=_ADDRESSES,
-            next=Retry({"ray_address": f"ray://{parts.hostname}:{_CLIENT_PORT}"}),
+            next=f"use --ray-address ray://{parts.hostname}:{_CLIENT_PORT}",
         )
     return parts.hostname, parts.port or _CLIENT_PORT
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.runs.layout import is_run
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
@@ -342,7 +341,7 @@ def _wait_for_grant(guard: subprocess.Popen[bytes], log: Path, executor: Slurm) 
             raise UsageError(
                 f"Slurm grants no allocation of {what}",
                 why=last_words(log) or "salloc gives no reason",
-                next=Retry({"slurm": "--partition=NAME --account=NAME --time=2:00:00"}),
+                next="use --slurm '--partition=NAME --account=NAME --time=2:00:00'",
             )
         if executor.stopped():
             raise StoppedWaiting("stopped while waiting in Slurm's queue")
@@ -411,7 +410,7 @@ def _make(request: PlaceRequest) -> Slurm:
     refuse_missing_tools(request.environ, "srun" if within else "salloc")
     if within is not None and request.options.get("slurm"):
         raise UsageError(
-            f"`slurm={request.options['slurm']!r}`: Slurm job {within} is already allocated",
+            f"--slurm {request.options['slurm']!r}: Slurm job {within} is already allocated",
             why="trials run as steps of it",
             next="remove it, or start outside of the allocation",
         )

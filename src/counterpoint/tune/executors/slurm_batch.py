@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.runs.layout import is_run
 from counterpoint.tune.executors.executor import (
     ExecutorKind,
@@ -227,7 +226,7 @@ def _submit(job: TrialJob, name: str, executor: SlurmBatch) -> str:
         raise UsageError(
             f"Slurm accepts no job of {shape_text(job.shape)}",
             why=done.stderr.strip().removeprefix("sbatch: error: ") or "sbatch gives no reason",
-            next=Retry({"slurm": "--partition=NAME --account=NAME --time=2:00:00"}),
+            next="use --slurm '--partition=NAME --account=NAME --time=2:00:00'",
         )
     return done.stdout.strip().partition(";")[0]
 

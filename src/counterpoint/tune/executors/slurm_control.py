@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.tune.executors.executor import (
     GangEnd,
     GangEndKind,
@@ -70,7 +69,7 @@ def slurm(
         raise UsageError(
             f"{command[0]} can't be executed: {failure.strerror}",
             why="trials on Slurm need srun, salloc, sbatch, squeue, scontrol and scancel",
-            next=Retry({"executor": "local"}),
+            next="use --executor local",
         ) from None
     return done.returncode, done.stdout, done.stderr
 
@@ -381,7 +380,7 @@ def submit_options(request: PlaceRequest) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(text))
     except ValueError as damage:
-        raise UsageError(f"`slurm={text!r}` can't be split into words: {damage}") from None
+        raise UsageError(f"--slurm {text!r} can't be split into words: {damage}") from None
     _refuse_options(words, request.shape)
     _refuse_rejected(words, request.shape, outside(request.environ))
     return words
@@ -392,9 +391,9 @@ def refuse_missing_tools(environ: Mapping[str, str], starter: str = "srun") -> N
     for tool in (*_TOOLS, starter):
         if shutil.which(tool, path=environ.get("PATH")) is None:
             raise UsageError(
-                f"`executor=slurm`: {tool} is not on the PATH",
+                f"--executor slurm: {tool} is not on the PATH",
                 why="trials on Slurm are started by its own commands",
-                next=Retry({"executor": "local"}),
+                next="use --executor local",
             )
 
 
@@ -403,14 +402,14 @@ def _refuse_options(words: tuple[str, ...], shape: ProcessShape) -> None:
     for word, after in zip_longest(words, words[1:], fillvalue=""):
         name = word.partition("=")[0] if word.startswith("--") else word[:2]
         if name in _RESERVED:
-            raise UsageError(f"`slurm={word}`: {_RESERVED[name]}", next="remove it")
+            raise UsageError(f"--slurm {word}: {_RESERVED[name]}", next="remove it")
         found = _NODES.fullmatch(word)
         nodes = (found.group(1).removeprefix("=") or after) if found else str(shape.nodes)
         if nodes != str(shape.nodes):
             raise UsageError(
-                f"`slurm=` requests {nodes} nodes, but trials take {shape.nodes}",
-                why="`nodes=` sets how many nodes a trial takes",
-                next=f"remove {word} from `slurm=`",
+                f"--slurm requests {nodes} nodes, but trials take {shape.nodes}",
+                why="--nodes sets how many nodes a trial takes",
+                next=f"remove {word} from --slurm",
             )
 
 
@@ -427,5 +426,5 @@ def _refuse_rejected(
         raise UsageError(
             f"Slurm accepts no job with {shlex.join(words) or 'its default options'}",
             why=re.sub(r"^(?:sbatch: (?:error: )?|allocation failure: )", "", found.group()),
-            next=Retry({"slurm": "--partition=NAME --account=NAME"}),
+            next="use --slurm '--partition=NAME --account=NAME'",
         )

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.statistics.estimate import looks
@@ -69,22 +68,22 @@ def refuse_small(plan: StudyPlan) -> None:
     """Raise UsageError if the budget is too small for any conclusion."""
     if 0 < plan.confirm_rows < FEWEST_CONFIRM_ROWS:
         raise UsageError(
-            f"`confirm_rows={plan.confirm_rows}` is too few",
+            f"--confirm-rows {plan.confirm_rows} is too few",
             why="a range needs the spread of at least two pairs of fresh runs",
-            next=Retry({"confirm_rows": FEWEST_CONFIRM_ROWS}),
+            next=f"use --confirm-rows {FEWEST_CONFIRM_ROWS}",
         )
     trials, least = plan.budget.trials, LEAST + 2 * plan.confirm_rows
     if trials is not None and trials < least:
         why = "the base runs twice, then the base and one arm in two rows"
         fresh = f" and in {plan.confirm_rows} fresh rows" if plan.confirm_rows else ""
-        without = f" ({LEAST} with `confirm_rows=0`)" if plan.confirm_rows else ""
+        without = f" ({LEAST} with --confirm-rows 0)" if plan.confirm_rows else ""
         raise UsageError(
-            f"`budget={trials} trials` is too small",
+            f"--budget {trials} trials is too small",
             why=f"{why}{fresh}: at least {least} trials{without}, and more for several arms",
-            next=Retry({"budget": f"{least} trials"}),
+            next=f"use --budget {least} trials",
         )
     if plan.budget.seconds is not None and plan.budget.seconds <= 0:
-        raise UsageError("`budget=` must be more than zero", next=Retry({"budget": "2h"}))
+        raise UsageError("--budget must be more than zero", next="use --budget 2h")
 
 
 def cost(arms: Sequence[Arm], plan: StudyPlan, trial_s: float | None = None) -> StudyCost:

@@ -80,7 +80,7 @@ def too_small(state: RaceState) -> Finish | None:
     text = f"{enough}s" if enough < 2 * _MINUTE_S else f"{math.ceil(enough / _MINUTE_S)}m"
     return Finish(
         f"the budget is too small: a trial takes {trial_s:.3g} s, and a study takes {trials} of"
-        f" them or more: `budget='{text}'`"
+        f" them or more: --budget '{text}'"
     )
 
 

@@ -32,8 +32,8 @@ _FIXES: Final = {
     TrialFailure.NOT_APPLIED: "start the program so that it inherits the environment",
     TrialFailure.OUT_OF_MEMORY: "make it fit first: a smaller batch, or more recomputation",
     TrialFailure.NAN: "fix the program first: its loss is not finite",
-    TrialFailure.HANG: "find in the run's logs where it hangs, or raise the limit (`hang_after=`)",
-    TrialFailure.TIMEOUT: "raise the time limit (`timeout=`), or run fewer steps (`steps=`)",
+    TrialFailure.HANG: "find in the run's logs where it hangs, or raise the limit (--hang-after)",
+    TrialFailure.TIMEOUT: "raise the time limit (--timeout), or run fewer steps (--steps)",
     TrialFailure.NO_STEPS: "make it print `step N`, or annotate steps with StepTraceAnnotation",
     TrialFailure.UNSTEADY: "run more steps",
 }

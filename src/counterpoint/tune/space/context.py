@@ -131,7 +131,7 @@ class SpaceContext:
         if self.platform == "gpu":
             return None
         if self.platform is None:
-            return "for GPUs, but none are known: name them with `target=`"
+            return "for GPUs, but none are known: name them with --target"
         return f"for GPUs, not for {_PLATFORM_NAMES[self.platform]}"
 
     def unmet(self, condition: Condition) -> str | None:
@@ -139,7 +139,7 @@ class SpaceContext:
         why = condition.why_not(self.version, self.chip, self.hosts)
         if why is None:
             only = condition.unsettled(self.chip)
-            why = f"{only}: name the chip with `target=`" if only else None
+            why = f"{only}: name the chip with --target" if only else None
         if why and condition.needed and self.facts is not None and self.facts.beyond_model:
             return None  # such a program keeps the scheduler from starting by default
         return why

@@ -32,7 +32,7 @@ def typed_arms(
 
 
 def _typed(text: str, drafts: Mapping[str, Draft], here: SpaceContext) -> HandArm:
-    place = ValuePlace(f"`arm={text}`", typed=True)
+    place = ValuePlace(f"--arm {text}", typed=True)
     if is_of_command(text):
         return HandArm(name=text, settings=Settings(), options=options_in(text), place=place)
     if is_label(text, drafts):

@@ -53,7 +53,7 @@ def read_label(text: str, drafts: Mapping[str, Draft], here: SpaceContext) -> La
     """Resolve a label here; raise a UsageError for a choice that is not available."""
     if _SHORTENED in text:
         raise UsageError(
-            f"`arm={text}`: this is a shortened name of an arm",
+            f"--arm {text}: this is a shortened name of an arm",
             why="it does not contain all settings of the arm",
             next=f"counterpoint tune show STUDY --arm {shlex.quote(text)} -o arm.env",
         )
@@ -87,7 +87,7 @@ def _value(draft: Draft, choice: str, here: SpaceContext) -> Settings:
     names = {(way, name) for pick in picks for way, name, _ in _pairs(pick.settings)}
     if len(names) != 1 or choice in draft.choices:
         choices = ", ".join(draft.choices)
-        raise ValuePlace("`arm=`", typed=True).wrong(
+        raise ValuePlace("--arm", typed=True).wrong(
             f"{draft.name} has no choice {choice} here", why=f"its choices are {choices}"
         )
     ((way, name),) = names

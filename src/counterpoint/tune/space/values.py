@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from counterpoint.core import CounterpointError, InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.lines.known import OWN_PREFIX, refuse_bare_flag
 from counterpoint.flags.lines.line import read_line
 from counterpoint.flags.settings import Settings, why_invalid
@@ -42,7 +41,7 @@ class ValuePlace:
         return f"{self.file}: {keys}" if keys else self.file
 
     def wrong(
-        self, what: str, *, why: str | None = None, next: str | Retry | None = None
+        self, what: str, *, why: str | None = None, next: str | None = None
     ) -> CounterpointError:
         """Make the error to raise for a value here."""
         kind = UsageError if self.typed else InputError

@@ -24,7 +24,6 @@ from counterpoint.core import (
     parse_json,
     unused_path,
 )
-from counterpoint.core.arguments import Retry
 from counterpoint.core.records import RecordError, from_plain, to_plain
 from counterpoint.tune.arm import Predicted
 from counterpoint.tune.plan import StudyPlan
@@ -143,7 +142,7 @@ def _open(path: Path, first: StudyBegan, disk: Disk) -> Journal:
 def _claim(path: Path) -> None:
     if path.is_file():
         raise UsageError(
-            f"{path} is a file, but a study is a directory", next=Retry({"out": unused_path(path)})
+            f"{path} is a file, but a study is a directory", next=f"use -o {unused_path(path)}"
         )
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -154,7 +153,7 @@ def _claim(path: Path) -> None:
         raise UsageError(
             f"{path} is not empty, and not a study",
             why="tune never overwrites other files",
-            next=Retry({"out": unused_path(path)}),
+            next=f"use -o {unused_path(path)}",
         )
 
 
@@ -173,7 +172,7 @@ def _refuse_other(path: Path, journal: Journal, first: StudyBegan) -> None:
     raise UsageError(
         f"{path} holds another study: {recorded.workload}",
         why=f"{differs}: its measurements can't be compared with new ones",
-        next=Retry({"out": unused_path(path)}),
+        next=f"use -o {unused_path(path)}",
     )
 
 

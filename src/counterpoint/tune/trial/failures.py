@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.capture import is_full
+from counterpoint.core.arguments import option_of
 from counterpoint.flags.probe import XLA_ABORTS
 from counterpoint.runs.outcomes import TIMED_OUT, Outcome, OutcomeKind, outcome_of_ranks
 from counterpoint.runs.run import Run
@@ -144,7 +145,9 @@ def _reported_cause(run: Run, ended: GangEnd, outcome: Outcome, *, lost_rank: bo
     if outcome.kind in _OF_RUN:
         limit = _LIMITS.get(outcome.kind)
         if limit is not None and not any(rank.steps for rank in run.ranks):
-            compiles = f"it made no step within `{limit}=`, so it may still have been compiling"
+            compiles = (
+                f"it made no step within {option_of(limit)}, so it may still have been compiling"
+            )
             detail = f"{compiles}; {detail}"
         return FailureCause(_OF_RUN[outcome.kind], detail)
     if line := _machine_line(run, lost_rank=lost_rank):

@@ -168,7 +168,7 @@ def _allowance(
 ) -> _Allowance | str:
     """Return the allowed deviation at each step, or why the base gives none."""
     if tolerance is not None:
-        return _Allowance(np.full(len(scale), tolerance), "by `loss_tolerance=`")
+        return _Allowance(np.full(len(scale), tolerance), "by --loss-tolerance")
     apart = [_off(first, second, scale) for first, second in combinations(series, 2)]
     widest: Values = np.maximum.accumulate(np.max(apart, axis=0))
     most = float(widest[-1])

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.core.arguments import Retry
 from counterpoint.cost.build import build_model
 from counterpoint.cost.model import CostModel, PriceFamily
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
@@ -80,20 +79,18 @@ def check_machine(timeline: Timeline, target: Target) -> None:
         raise InputError(
             f"{named}: recorded on {hosts:,} hosts, but the target {target} has {target.hosts:,}",
             why="the target determines which collectives leave a host",
-            next=Retry({"target": f"{hosts}x{max(devices // hosts, 1)}x{target.gpu}"}),
+            next=f"use --target {hosts}x{max(devices // hosts, 1)}x{target.gpu}",
         )
 
 
-def _elsewhere(other: str | None, devices: int) -> str | Retry:
+def _elsewhere(other: str | None, devices: int) -> str:
     """Return the remedy for a recording of another chip; `other` is None for an unknown chip."""
     if other is None:
         return "describe the machine in a file: docs/reference/target-files.md"
     gpu = next((gpu for gpu in gpus() if gpu.chip == other), None)
     if gpu is None:
         return "record the step on GPUs of the target: counterpoint run -- python train.py"
-    return Retry(
-        {"target": target_name(gpu.name, devices)}, remark=f"for a calibration of {gpu.name}"
-    )
+    return f"use --target {target_name(gpu.name, devices)}: for a calibration of {gpu.name}"
 
 
 def machine_notes(timelines: Sequence[Timeline], target: Target) -> Iterator[str]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import Unknown, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.versions import expect_pgle_known
 from counterpoint.pgle.complaints import ComplaintKind
@@ -167,7 +166,7 @@ def _measurement(task: FeedbackTask, how: AutoOptions) -> dict[str, str]:
         raise UsageError(
             f"{_CALLS}={measure[_CALLS]}: JAX would measure nothing",
             why="it is the number of calls of each function that AutoPGLE measures",
-            next=Retry({"runs": _USUAL[_CALLS]}),
+            next=f"use --runs {_USUAL[_CALLS]}",
         )
     if not measure[_PERCENTILE].isdecimal() or int(measure[_PERCENTILE]) > 100:
         raise UsageError(

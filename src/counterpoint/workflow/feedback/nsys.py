@@ -77,7 +77,7 @@ def require_nsys(task: FeedbackTask) -> None:
         raise UsageError(
             "nsys is not on the PATH",
             why="Nsight Systems is needed to record a run, and to read a .nsys-rep",
-            next="install Nsight Systems, or pass an existing export with `from=`",
+            next="install Nsight Systems, or pass an existing export with --from",
         )
 
 

@@ -19,7 +19,7 @@ from counterpoint.capture import (
     may_have_gpu,
 )
 from counterpoint.core import InputError, UsageError, WriteError, unused_path
-from counterpoint.core.arguments import Retry, option_words
+from counterpoint.core.arguments import option_words
 from counterpoint.flags.forms import quoted
 from counterpoint.flags.settings import Settings, inherited_settings
 from counterpoint.flags.text import render_xla_flags
@@ -117,7 +117,7 @@ def claim_directory(directory: Path) -> None:
         raise UsageError(
             f"{directory} is not empty",
             why="existing files are not overwritten",
-            next=Retry({"out": unused_path(directory)}),
+            next=f"use -o {unused_path(directory)}",
         )
 
 
@@ -165,13 +165,13 @@ def refuse_platform(task: FeedbackTask) -> None:
             raise UsageError(
                 "this machine has no GPU: no driver device, no nvidia-smi, no libcuda.so",
                 why="the program would run on the CPU, and XLA uses PGLE profiles on GPUs only",
-                next=Retry({"print_only": True}),
+                next="use --print-only",
             )
     elif not platforms & _GPUS:
         raise UsageError(
             f"{name}={variables[name]}: the program would not run on GPUs",
             why="XLA uses PGLE profiles on GPUs only",
-            next=Retry({"env": f"{name}=cuda"}),
+            next=f"use --env {name}=cuda",
         )
 
 
@@ -200,7 +200,7 @@ def refuse_flags(task: FeedbackTask) -> None:
             f"--{LHS}=false: this XLA would ignore profiles",
             why="the scheduler uses the costs, and"
             f" {'this jaxlib' if task.jaxlib is None else f'jaxlib {task.jaxlib}'} obeys the flag",
-            next=Retry({"set": f"{LHS}=true"}),
+            next=f"use --set {LHS}=true",
         )
 
 

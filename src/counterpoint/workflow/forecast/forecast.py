@@ -11,7 +11,6 @@ from counterpoint.compile.compiler import CompiledProgram
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.task import CompileTask
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.cost.build import build_model
 from counterpoint.cost.measured import MeasuredCosts
 from counterpoint.cost.model import CostModel
@@ -106,9 +105,9 @@ def compile_request(
     options = {**settings.flags, **dict(settings.options)}
     if schedule_only and _DUMP in options:
         raise UsageError(
-            f"`schedule_only=` and {_DUMP} exclude each other",
+            f"--schedule-only and {_DUMP} exclude each other",
             why="libtpu is stopped as soon as it has dumped the schedule, before it dumps the rest",
-            next=Retry(without=("schedule_only",)),
+            next="omit --schedule-only",
         )
     # The flags are options already; the rest decides what JAX's allocator leaves the program, too.
     environment = {name: value for name, value in settings.variables.items() if name != "XLA_FLAGS"}

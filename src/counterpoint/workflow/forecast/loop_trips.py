@@ -16,7 +16,6 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import some
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program
@@ -122,9 +121,9 @@ class LoopTrips:
             ]
             known = some(open_ones, _SHOWN) if open_ones else "none"
             raise UsageError(
-                f"`trips={name}=...`: there is no such loop",
+                f"--trips {name}=...: there is no such loop",
                 why=f"loops of unknown trip count, by name and source line: {known}",
-                next=Retry(without=("trips",)),
+                next="omit --trips",
             )
 
 
@@ -149,9 +148,9 @@ def read_trips(told: Sequence[str], measured: Path | str | None) -> LoopTrips:
         found = _TOLD.fullmatch(text)
         if found is None:
             raise UsageError(
-                f"`trips={text}`: a loop and its trip count are expected",
+                f"--trips {text}: a loop and its trip count are expected",
                 why="the loop is named by its instruction or its source line",
-                next=Retry({"trips": "while.5=40"}),
+                next="use --trips while.5=40",
             )
         counts[found[1]] = int(found[2])
     if measured is None:

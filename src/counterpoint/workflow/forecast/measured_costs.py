@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.core.arguments import Retry
 from counterpoint.cost.collectives.measured_table import table_notes
 from counterpoint.cost.measured import MeasuredCosts
 from counterpoint.cost.tables import (
@@ -132,7 +131,7 @@ def _refuse(other: str | None, place: Path, target: Target) -> None:
         raise InputError(
             f"{place}: measured on {other}, but the target is {target.gpu}",
             why="the costs of one chip do not hold for another",
-            next=Retry(without=("profile",)),
+            next="omit --profile",
         )
 
 

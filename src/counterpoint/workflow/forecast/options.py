@@ -9,7 +9,7 @@ from typing import Final
 
 from counterpoint.compile.task import TIMEOUT_S
 from counterpoint.core import UsageError
-from counterpoint.core.arguments import Retry
+from counterpoint.core.arguments import option_of
 from counterpoint.flags.settings import Settings
 from counterpoint.hardware.target import Target
 from counterpoint.workflow.variant import Variant
@@ -48,16 +48,16 @@ class PredictionOptions:
         if target.tpu is None:
             if self.schedule_only:
                 raise UsageError(
-                    f"`schedule_only=` is for TPUs, and {target} has GPUs",
+                    f"--schedule-only is for TPUs, and {target} has GPUs",
                     why="XLA:GPU compiles a step in seconds, machine code included",
-                    next=Retry(without=("schedule_only",)),
+                    next="omit --schedule-only",
                 )
             return
         given = [name for name in _OF_GPUS if getattr(self, name)]
         if given:
             name = {"nccl_tables": "nccl_table"}.get(given[0], given[0])
             raise UsageError(
-                f"`{name}=` is for GPUs, and {target} has TPUs",
+                f"{option_of(name)} is for GPUs, and {target} has TPUs",
                 why="docs/guide/tpu.md lists what predictions on TPUs have",
-                next=Retry(without=(name,)),
+                next=f"omit {option_of(name)}",
             )

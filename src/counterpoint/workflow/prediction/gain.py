@@ -216,7 +216,7 @@ def check_gain_place(out: Path, *, overwrite: bool) -> None:
     try:
         check_place(out, overwrite=overwrite)
     except UsageError as error:
-        error.rename({"out": "pgle_out"})  # `out` is the Timeline's here
+        error.rename("-o", "--pgle-out")  # -o is the Timeline's here
         error.next = error.next or f"mkdir -p {shlex.quote(str(out.parent))}"
         raise
 

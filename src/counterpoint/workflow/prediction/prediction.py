@@ -22,7 +22,6 @@ from typing import Any, Final, cast
 
 from counterpoint.compile.inputs.workload import Workload, own_target
 from counterpoint.core import InputError, UsageError, as_html
-from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import some
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.cost.model import PriceSource
@@ -203,10 +202,10 @@ def shell_note(inherited: Mapping[str, str], options: Mapping[str, str]) -> str 
         return None
     shown = ", ".join(names[:_MOST]) + (", ..." if names[_MOST:] else "")
     first = "XLA_FLAGS" if "XLA_FLAGS" in names else names[0]
-    return f'ignoring variables exported in your shell: {shown}; to apply: `env={first}="${first}"`'
+    return f'ignoring variables exported in your shell: {shown}; to apply: --env {first}="${first}"'
 
 
-_EXAMPLE: Final = Retry({"target": "8xH100"})
+_EXAMPLE: Final = "use --target 8xH100"
 # Rules of thumb: the scatter of executions of one kernel, and of whole devices.
 _NOISE: Final = 0.02
 _STRAGGLING: Final = 0.01
@@ -308,7 +307,7 @@ def check_platform(subject: PredictionSubject, target: Target) -> None:
         raise InputError(
             f"{subject.origin}: {subject.name} was made for TPUs, but {target} has GPUs",
             why="its kernels or its schedule are for those devices",
-            next=Retry({"target": "v5e-256"}),
+            next="use --target v5e-256",
         )
     if target.tpu is not None and subject.program is not None and not subject.on_tpus:
         raise InputError(
@@ -318,12 +317,10 @@ def check_platform(subject: PredictionSubject, target: Target) -> None:
         )
 
 
-def _resized(subject: PredictionSubject, target: Target, slices: int) -> str | Retry:
+def _resized(subject: PredictionSubject, target: Target, slices: int) -> str:
     """Return the advice for so many devices, or for slices of so many each."""
     one = resize_advice(target, subject.devices)
-    if slices == 1 or isinstance(one, str):
-        return one
-    return Retry({"target": f"{slices}x{one.given['target']}"})
+    return one if slices == 1 else one.replace("--target ", f"--target {slices}x")
 
 
 def check_devices(subject: PredictionSubject, target: Target) -> None:
@@ -371,10 +368,10 @@ def _subject(
     subject = find_subject(source, program, tpus=True)
     if question.devices is not None:
         raise UsageError(
-            f"`devices={question.devices}`: {subject.origin} is already lowered, for"
+            f"--devices {question.devices}: {subject.origin} is already lowered, for"
             f" {subject.devices:,} devices",
-            why="`devices=` sets the number of devices for lowering a function or a command",
-            next=Retry(without=("devices",)),
+            why="--devices sets the number of devices for lowering a function or a command",
+            next="omit --devices",
         )
     return subject
 
@@ -396,9 +393,9 @@ def require_target(target: Target | None, origin: str) -> Target:
 def _no_target(origin: str, *, tpus: bool = False) -> UsageError:
     devices = "TPUs" if tpus else "GPUs"
     return UsageError(
-        f"`target=` is missing: which {devices}, and how many?",
+        f"--target is missing: which {devices}, and how many?",
         why=f"{origin} does not state its devices",
-        next=Retry({"target": "v5e-256"}) if tpus else _EXAMPLE,
+        next="use --target v5e-256" if tpus else _EXAMPLE,
     )
 
 
@@ -471,7 +468,7 @@ def _notes(
         what = "all programs of a step" if subject.cycle else subject.name
         notes.append(
             f"predicting {what}; choose {names}{f' and {more} more' if more > 0 else ''}"
-            " (`program=NAME`)"
+            " (--program NAME)"
         )
     if batch.carried:
         notes.append(f"measured costs: {'; '.join(carried.how for carried in batch.carried)}")

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from counterpoint.core import CounterpointError, Range, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.cost.what_if import WhatIf, parse_what_if
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model.program import Program, launched
@@ -119,14 +118,14 @@ def _priced_name(name: str, program: Program, priced: set[str], kinds: set[str])
     if found is not None:
         holder = program.callers(found.computation)
         raise UsageError(
-            f"`what_if={name}`: it has no time of its own",
+            f"--what-if {name}: it has no time of its own",
             why=f"it is part of {holder[0].name}" if holder else "nothing launches it",
-            next=Retry({"what_if": f"op:{holder[0].name}=0"}) if holder else None,
+            next=f"use --what-if op:{holder[0].name}=0" if holder else None,
         )
     near = difflib.get_close_matches(name, [*kinds, *priced], n=3, cutoff=0.6)
     kinds_text = ", ".join(sorted(kinds)) or "none"
     raise UsageError(
-        f"`what_if={name}`: {program.name} has no such instruction",
+        f"--what-if {name}: {program.name} has no such instruction",
         why=f"similar names: {', '.join(near)}"
         if near
         else f"its kinds of collectives: {kinds_text}",
@@ -134,8 +133,8 @@ def _priced_name(name: str, program: Program, priced: set[str], kinds: set[str])
     )
 
 
-def _instead(near: Sequence[str], kinds: set[str]) -> Retry | None:
+def _instead(near: Sequence[str], kinds: set[str]) -> str | None:
     """Suggest a question that the program can answer, if a name is close."""
     if near:
-        return Retry({"what_if": f"{'collective' if near[0] in kinds else 'op'}:{near[0]}=0"})
-    return Retry({"what_if": f"collective:{min(kinds)}=0"}) if kinds else None
+        return f"use --what-if {'collective' if near[0] in kinds else 'op'}:{near[0]}=0"
+    return f"use --what-if collective:{min(kinds)}=0" if kinds else None

@@ -44,7 +44,7 @@ def checked_out(commit: str, scratch: Path, cwd: Path) -> Generator[Checkout]:
     name = _name(commit, root)
     place = scratch / f"commit-{name.partition(' ')[0]}"
     if place.exists():
-        raise UsageError(f"`code={commit}`: both are {name}", next=f"git -C {root} log --oneline")
+        raise UsageError(f"--code {commit}: both are {name}", next=f"git -C {root} log --oneline")
     try:
         _git(root, "worktree", "add", "--detach", "--quiet", str(place), commit)
         below = place / cwd.relative_to(root)
@@ -89,7 +89,7 @@ def _name(commit: str, root: Path) -> str:
         return _git(root, "log", "-1", "--format=%h %s", "--end-of-options", commit, "--")
     except InputError as error:
         raise UsageError(
-            f"`code={commit}`: not a commit of {root}",
+            f"--code {commit}: not a commit of {root}",
             why=error.why,
             next=f"git -C {root} log --oneline",
         ) from None

@@ -177,7 +177,7 @@ class Installations:
             f"JAX {version} and the packages of the workload do not go together"
             + (f": {needed}" if needed else ""),
             why=told.shown,
-            next="let another version of a package be taken on both sides: `with=PACKAGE`",
+            next="use --with PACKAGE, which takes another version of it on both sides",
         )
 
     def _refusal(self, version: str, python: BasePython) -> Unresolved | None:

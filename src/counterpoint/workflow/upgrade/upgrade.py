@@ -20,7 +20,6 @@ from typing import Final
 from packaging.version import Version
 
 from counterpoint.core import CounterpointError, InputError, Range, Unknown, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.diagnose.compare.comparison import Comparison, StepDifference, compare
 from counterpoint.flags.history import ReleaseDiff
@@ -208,7 +207,7 @@ def upgrade_code(
         checked_out(commits[1], releases.scratch, cwd) as other,
     ):
         if one.cwd == other.cwd:
-            raise UsageError(f"`code={commits[0]}` and `code={commits[1]}` are the same files")
+            raise UsageError(f"--code {commits[0]} and --code {commits[1]} are the same files")
         version = releases.available.exact(release, "from")
         (installed,) = releases.available.of([version], say)
         lowered = [releases.lowered_code(installed, it) for it in (one, other)]
@@ -221,7 +220,7 @@ def _code_of(source: Source, cwd: Path) -> Source:
         source = inside(source, cwd)
     elif isinstance(source, str | Path):
         raise UsageError(
-            f"`code=` compares commits of a program, and {source} is lowered already",
+            f"--code compares commits of a program, and {source} is lowered already",
             next="name file.py:make_step, or a command after `--`",
         )
     installed = carried_packages(source, (), cwd).installed_from(root_of(cwd))
@@ -277,16 +276,16 @@ class _Releases:
         first, last = map(Version, self.ends)
         if first == last:
             raise UsageError(
-                f"`from={before}` and `to={after}` are one release: JAX {self.ends[0]}",
-                next=Retry({"from": "0.10.2"} if first > Version("0.10.2") else {"to": NEWEST}),
+                f"--from {before} and --to {after} are one release: JAX {self.ends[0]}",
+                next="use --from 0.10.2" if first > Version("0.10.2") else f"use --to {NEWEST}",
             )
         if first > last:
             if after == NEWEST:
                 self.available.python_for(self.ends[0])  # or the error that there is none
             raise UsageError(
-                f"`from={before}` is newer than `to={self.ends[1]}`",
+                f"--from {before} is newer than --to {self.ends[1]}",
                 why="an upgrade goes from the older release to the newer one",
-                next=Retry({"from": self.ends[1], "to": self.ends[0]}),
+                next=f"use --from {self.ends[1]} --to {self.ends[0]}",
             )
         return self.ends
 
