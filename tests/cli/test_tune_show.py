@@ -399,27 +399,3 @@ def test_a_bundle_of_nothing_is_refused(run: Run, tmp_path: Path) -> None:
     code, _, err = run(tmp_path, "--bundle", tmp_path / "x.tgz")
     assert (code, err.startswith("error: ")) == (3, True)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_patch_is_shown_and_written_where_asked(run: Run, study: Path, tmp_path: Path) -> None:
-    job = tmp_path / "run.sh"
-    job.write_text("#!/bin/bash\npython train.py\n")
-    job.chmod(0o755)
-    code, out, _ = run(study, "--patch", job)
-    assert code == 0
-    assert '+export NCCL_NVLS_ENABLE="0"' in out
-    assert job.read_text() == "#!/bin/bash\npython train.py\n"
-    other = tmp_path / "new.sh"
-    assert run(study, "--patch", job, "-o", other)[0] == 0
-    assert run(study, "--patch", job, "-o", other)[0] == 2  # it exists
-    assert run(study, "--patch", job, "--in-place")[0] == 0
-    assert job.read_bytes() == other.read_bytes()
-    assert job.stat().st_mode & 0o777 == 0o755
-    code, out, err = run(study, "--patch", job)
-    assert (code, out) == (0, "")
-    assert str(job) in err
-    code, _, err = run(study, "--patch", job, "--arm", "base", "--in-place")
-    assert code == 0
-    assert " removed" in err
-    assert job.read_text() == "#!/bin/bash\npython train.py\n"
-    assert run(study, "--in-place")[0] == 2

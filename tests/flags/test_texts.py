@@ -15,7 +15,6 @@ from counterpoint.core.errors import CounterpointError
 from counterpoint.flags.lifecycle import unknown_hint
 from counterpoint.flags.lines.line import parse_settings, read_line
 from counterpoint.flags.lines.source import load_settings
-from counterpoint.flags.patch import patch_text
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.text import parse_xla_flags
 from golden_files import Golden
@@ -256,38 +255,3 @@ def test_what_an_unknown_flag_may_stand_for(golden: Golden) -> None:
 
 
 SETTINGS = Settings((("xla_gpu_autotune_level", "0"),), (("NCCL_ALGO", "Ring"),))
-PATCHED = {
-    "within a block": ("run.sh", "if true; then\n  export NCCL_ALGO=Tree\nfi\n"),
-    "within a heredoc": ("run.sh", "bash <<EOF\nexport XLA_FLAGS=--xla_a=1\nEOF\n"),
-    "after the first launch": ("run.sh", "python t.py\nexport XLA_FLAGS=--xla_a=1\n"),
-    "for its own command": ("run.sh", "XLA_FLAGS=--xla_a=1 python t.py\n"),
-    "and launches": ("run.sh", "export XLA_FLAGS=1; python t.py\n"),
-    "srun sets it": ("run.sh", "srun --export=ALL,XLA_FLAGS=1 t\n"),
-    "srun keeps it back": ("run.sh", "srun --export=HOME,PATH t\n"),
-    "a Python script": ("train.py", "x = 1\n"),
-    "variables in a file": ("run.sh", "xpk workload create --env-file a.env\n"),
-    "xpk sets flags": ("run.sh", "xpk workload create --debug-dump-gcs=gs://b\n"),
-    "xpk in a heredoc": ("run.sh", "bash <<EOF\nxpk workload create\nEOF\n"),
-    "no YAML": ("job.yaml", "a: ["),
-    "a template": ("job.yaml", "a: {{ x }}: ["),
-    "a reference": (
-        "job.yaml", "containers:\n- env:\n  - name: XLA_FLAGS\n    value: $(BASE) --xla_a=1\n"
-    ),
-}  # fmt: skip
-
-
-def test_patches(flags: Flags, golden: Golden) -> None:
-    def told(name: str, text: str, settings: Settings = SETTINGS) -> str:
-        try:
-            notes = patch_text(text, name, settings).notes
-        except CounterpointError as refused:
-            return error(flags, refused)
-        return "".join(f"note: {note}\n" for note in notes)
-
-    parts = {title: told(*file) for title, file in PATCHED.items()}
-    script = patch_text("#!/bin/bash\nsrun t\n", "a.sh", SETTINGS).text
-    manifest = patch_text("containers:\n- name: a\n", "job.yaml", SETTINGS).text
-    parts["no settings for a script"] = told("a.sh", script, Settings())
-    parts["no settings for a manifest"] = told("job.yaml", manifest, Settings())
-    parts["other settings for a manifest"] = told("job.yaml", manifest, Settings((("xla_b", "1"),)))
-    golden("patches.txt", document(parts))

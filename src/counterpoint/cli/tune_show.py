@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from difflib import unified_diff
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 
 
 _ENDINGS: Final = (".tar.gz", ".tgz")
-_NO_NEWLINE: Final = "\n\\ No newline at end of file\n"
 
 
 _ASKED_FOR: Final = re.compile(r"(--budget|--confirm-rows|--cap) ('[^']*'|\d+)")
@@ -213,8 +211,6 @@ def show(  # noqa: PLR0913 - the options of the command
     as_: Annotated[FormName | Literal["digest"] | None, Parameter(name="--as")] = None,
     arm: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,  # --xla_a=1
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    patch: Path | None = None,
-    in_place: Switch = False,
     bundle: Path | None = None,
     force: Switch = False,
     top: WholeNumber = 20,
@@ -230,10 +226,6 @@ def show(  # noqa: PLR0913 - the options of the command
             important lines, for a program that reads text.
         arm: Use the settings of this arm instead of the winner's.
         out: Write the settings to this file; without --as its suffix selects the form.
-        patch: Set the environment in this job file: a Kubernetes manifest (JobSet, MPIJob,
-            PyTorchJob, RayJob, TrainJob, Job), a SkyPilot task, or a Slurm or shell script (xpk
-            too). Prints the difference; --out or --in-place writes the file.
-        in_place: With --patch, write the file.
         bundle: Write journal, report, Runs and settings into one .tar.gz that can be shared.
         force: Overwrite existing files.
         top: Number of rows in the table of arms.
@@ -244,8 +236,7 @@ def show(  # noqa: PLR0913 - the options of the command
     check_number("--top", top, 1)
     size = check_digest(as_, budget, json=json)
     form = None if as_ == "digest" else as_
-    settings = bool(form or arm or out or patch)
-    _refuse_wrong_place(patch, out, form, in_place=in_place)
+    settings = bool(form or arm or out)
     _refuse_two(json=json, settings=settings, bundle=bundle is not None, digest=size is not None)
     check_page(html, force=force)
     if bundle is not None:
@@ -259,60 +250,10 @@ def show(  # noqa: PLR0913 - the options of the command
             return
     if size is not None:
         _digest(loaded, conclusion, study, size)
-    elif patch is not None:
-        chosen = _arm(conclusion, study, arm)
-        place, told = (patch if in_place else out), warnings(conclusion, chosen)
-        _write_patch(patch, place, chosen.settings, told, force=force or in_place)
     elif settings:
         _settings(loaded, conclusion, study, (form, arm, out), force=force)
     else:
         _report(loaded, conclusion, study, top, as_json=json)
-
-
-def _refuse_wrong_place(
-    patch: Path | None, out: Path | None, form: FormName | None, *, in_place: bool
-) -> None:
-    """Refuse a place or form that a patch does not have."""
-    if in_place and (patch is None or out is not None):
-        raise UsageError(
-            "--in-place writes the file of --patch",
-            next="counterpoint tune show STUDY --patch job.yaml --in-place",
-        )
-    if patch is not None and form is not None:
-        raise UsageError("--patch keeps the form of its file", next="omit --as")
-
-
-def _write_patch(
-    path: Path, place: Path | None, settings: Settings, warnings: Sequence[str], *, force: bool
-) -> None:
-    """Write the patched file to its place; print the difference if there is none."""
-    from counterpoint.flags.patch import patch_text
-
-    if place is not None:
-        check_output(place, force=force, endings=(place.suffix,))
-    try:
-        text, mode = path.read_bytes().decode(), path.stat().st_mode
-    except OSError as failure:
-        raise InputError(f"{path}: cannot be read: {failure.strerror or failure}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not a text file") from None
-    patched = patch_text(text, path.name, settings)
-    for line in (*patched.notes, *warnings):
-        say_line(line)
-    if place is None:
-        name = str(path)
-        lines = (text.splitlines(keepends=True), patched.text.splitlines(keepends=True))
-        for line in unified_diff(*lines, name, name):
-            write_file(line if line.endswith("\n") else f"{line}{_NO_NEWLINE}")
-        if patched.text == text:
-            say_line(f"{path} has these settings already")
-        return
-    if patched.text == text and place == path:
-        say_line(f"{path} has these settings already")
-        return
-    write_output(place, patched.text)
-    place.chmod(mode)
-    say_wrote(place)
 
 
 def _conclusion(study: Study) -> Conclusion:
