@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags.flag_parser import FlagParser, dismiss_loaded, load_ahead
+from counterpoint.flags.flag_parser import FlagParser
 from counterpoint.flags.probe import (
     misread_words,
     parsing_failed,
@@ -220,7 +220,7 @@ def test_wrong_values_of_each_release() -> None:
 
 @pytest.mark.system
 @needs_jaxlib
-def test_a_parser_loaded_ahead_gives_the_same_answer() -> None:
+def test_a_parser_tells_unknown_flags_from_those_that_it_misreads() -> None:
     python = Path(sys.executable)
     parser = FlagParser(python, dict(os.environ), 60.0)
     for words, strangers, misread in (
@@ -228,22 +228,7 @@ def test_a_parser_loaded_ahead_gives_the_same_answer() -> None:
         (["--xla_dump_to=/a b", "--xla_no_such=1"], ("--xla_no_such=1",), ()),
         (["--xla_gpu_autotune_level=abc"], (), ("--xla_gpu_autotune_level=abc",)),
     ):
-        load_ahead(python)
-        for reply in (parser.ask(words), parser.ask(words)):  # the second starts anew
-            assert reply.taken is not bool(strangers or misread)
-            assert unknown_words(reply.log, words) == strangers
-            assert misread_words(reply.log, words) == misread
-
-
-def test_a_parser_loaded_ahead_is_asked_once_and_only_in_its_environment(venv: Path) -> None:
-    python = venv / "bin/python"
-    load_ahead(python)
-    parser = FlagParser(python, dict(os.environ), 60.0)
-    assert parser.ask(["--good"]).taken
-    assert starts(venv) == 1
-    load_ahead(python)
-    assert FlagParser(python, {"PATH": os.environ["PATH"]}, 60.0).ask(["--good"]).taken
-    dismiss_loaded()
-    before = starts(venv)
-    assert parser.ask(["--good"]).taken
-    assert starts(venv) == before + 1
+        reply = parser.ask(words)
+        assert reply.taken is not bool(strangers or misread)
+        assert unknown_words(reply.log, words) == strangers
+        assert misread_words(reply.log, words) == misread

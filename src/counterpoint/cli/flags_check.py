@@ -1,14 +1,33 @@
-"""`counterpoint flags check`: the help of the command; flags_check_run does the work."""
+"""`counterpoint flags check`: what XLA rejects, what has no effect, and the fixes."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from counterpoint.cli.flags_check_run import run
+from counterpoint.cli.flags_check_fix import check_fix_options, fix_in_place, opened_to_fix
+from counterpoint.cli.printing import flush_result, say_line, write_result
+from counterpoint.cli.settings_source import (
+    SettingsContext,
+    SettingsSource,
+    check_version,
+    checked_chip,
+    read_source,
+)
+from counterpoint.core import InputError, UsageError
+from counterpoint.flags.check.examination import CheckRequest, Examination, codes, examine
+from counterpoint.flags.jaxlib import find_interpreter
 from counterpoint.flags.parse.form import FORMS
+from counterpoint.flags.parsed import COMMAND_LINE, IssueKind, ParsedSource
+from counterpoint.flags.settings import Channel
+from counterpoint.report.flags.check_document import check_lines, nothing_lines, summary_lines
+
+_NAMED: Final = 10
+"""Maximum number of unread parts named in an error."""
 
 _FORM = f"The form of the source, if its name does not determine it: {', '.join(FORMS)}."
 
@@ -62,7 +81,110 @@ def check(  # noqa: PLR0913 - the options of the command
         allow: A directory whose files the source may name; by default only its own directory.
         form: The form of the source.
     """
-    options = dict(locals())  # the two take the same arguments
     if source is not None and command and not Path(source).exists():
-        options |= {"source": None, "command": (source, *command)}
-    return run(**options)
+        source, command = None, (source, *command)  # all words are behind `--`
+    if fix or diff or out is not None:
+        check_fix_options(source, fix=fix, diff=diff, out=out, force=force)
+    check_version(jaxlib)
+    chosen, left_out = codes(select, "select"), codes(ignore, "ignore")
+    interpreter = find_interpreter(python or _python_of(command))
+    wanted = SettingsContext(
+        jaxlib or (interpreter.jaxlib if interpreter else None), _chip(target, chip)
+    )
+    allowed = [Path(directory) for directory in allow]
+    given = source is not None or env or command
+    opened = opened_to_fix(source, form, allowed) if (fix or diff) and given else None
+    if opened is not None:
+        found = SettingsSource(opened.read(opened.text))
+    else:
+        found = read_source(source, command, env=env, form=form, wanted=wanted, allowed=allowed)
+    _check_read(found.written)
+    question = CheckRequest(
+        version=jaxlib or found.jaxlib or (interpreter.jaxlib if python and interpreter else None),
+        interpreter=interpreter,
+        chip=wanted.chip or found.chip,
+        profiling=profiling,
+        ask=None if no_probe else _asker(),
+        select=chosen,
+        ignore=left_out,
+    )
+    if opened is not None:
+        return fix_in_place(opened, question, every=all, diff=diff, out=out, as_json=json)
+    examination = examine(found.written, question)
+    if json:
+        from counterpoint.report.flags.settings_json import check_json
+
+        write_result(check_json(examination))
+        return int(examination.failed)
+    if not (found.written.given or found.written.issues or examination.remarks):
+        _say(*nothing_lines(examination))
+        return 0
+    write_result("".join(f"{line}\n" for line in check_lines(examination, every=all)))
+    options = {"--form": form, "--jaxlib": jaxlib, "--python": python}
+    options |= {"--target": target, "--chip": chip}
+    following = _next(examination, source, options)
+    _say(*summary_lines(examination, following, every=all))
+    return int(examination.failed)
+
+
+def _check_read(written: ParsedSource) -> None:
+    """Raise an error for a text that sets something of which nothing could be read."""
+    issues = [issue for issue in written.issues if issue.kind is not IssueKind.NAMES_FILE]
+    if written.unread and not (written.given or issues):
+        more = len(written.unread) - _NAMED
+        named = [*written.unread[:_NAMED], *([f"and {more} more"] if more > 0 else [])]
+        raise InputError(
+            f"{written.where}: no settings could be read",
+            why=f"not read: {'; '.join(named)}",
+            next="use --form text",
+        )
+
+
+def _asker():  # noqa: ANN202 - flags.confirm.Ask
+    from counterpoint.flags.option_probe import probe_compiler
+
+    return probe_compiler
+
+
+def _chip(target: str | None, chip: str | None) -> str | None:
+    if target is not None and chip is not None:
+        raise UsageError(
+            f"--target {target} and --chip {chip}: both specify the chip",
+            next="omit --chip",
+        )
+    if target is None:
+        return checked_chip(chip)
+    from counterpoint.hardware.targets import parse_devices
+
+    return parse_devices(target).chip
+
+
+def _python_of(command: Sequence[str]) -> str | None:
+    """Return the interpreter that a command starts, if it is named in the command and exists."""
+    import shutil
+
+    words = (word for word in command if Path(word).name.startswith("python"))
+    return next((word for word in words if shutil.which(word)), None)
+
+
+def _next(found: Examination, source: str | None, options: Mapping[str, object]) -> str:
+    """Return the next useful command, for the same release and chip."""
+    fixable = any(
+        remark.fix and remark.fix.safe and remark.channel is not Channel.JAX_CONFIG
+        for remark in found.standing
+    )
+    text = found.written.where == COMMAND_LINE or (source is not None and Path(source).is_file())
+    if fixable and text and source is not None:
+        given = [(name, str(value)) for name, value in options.items() if value is not None]
+        same = [word for pair in given for word in pair]
+        return shlex.join(["counterpoint", "flags", "check", source, *same, "--fix"])
+    if found.standing:
+        return f"counterpoint explain-code {found.standing[0].code}"
+    return ""
+
+
+def _say(*lines: str) -> None:
+    """Print to stderr, and in a terminal after the result."""
+    flush_result()
+    for line in lines:
+        say_line(line)

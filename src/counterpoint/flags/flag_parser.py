@@ -1,19 +1,12 @@
-"""XLA's own parser of flags, in a process of the interpreter that will run the program.
-
-Loading XLA takes the process a tenth of a second, and the flags are not needed for that: a parser
-can be loaded ahead, while Counterpoint itself still loads and reads what was written.
-"""
+"""XLA's own parser of flags, in a process of the interpreter that will run the program."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-__all__ = ["dismiss_loaded", "load_ahead"]
 
 _PROGRAM: Final = """
 import os, sys
@@ -29,9 +22,6 @@ except ImportError as missing:
     print("missing:", missing)
     sys.exit(0)
 print("jaxlib:", jaxlib.version.__version__, flush=True)
-flags = os.fsdecode(sys.stdin.buffer.read())
-if flags:
-    os.environ["XLA_FLAGS"] = flags
 client.CompileOptions()
 print("taken", flush=True)
 os._exit(0)
@@ -71,15 +61,12 @@ class FlagParser:
         """Return its reply when started with these flags."""
         from counterpoint.flags.text import join_xla_flags
 
-        flags = join_xla_flags(words)
-        process = _loaded(self.python, self.environment) if flags else None
         try:
-            if process is None:
-                process, flags = _start(self.python, self.environment, flags), ""
+            process = _start(self.python, self.environment, join_xla_flags(words))
         except OSError as failure:
             raise ProbeError(failure.strerror or str(failure)) from None
         try:
-            out, log = process.communicate(os.fsencode(flags), self.timeout_s)
+            out, log = process.communicate(timeout=self.timeout_s)
         except subprocess.TimeoutExpired:
             _end(process)
             raise ProbeError(f"it did not answer within {self.timeout_s:g} s") from None
@@ -103,7 +90,7 @@ def _start(python: Path, environment: Mapping[str, str], flags: str) -> subproce
         [python, "-c", _PROGRAM],
         env=child,
         cwd="/",  # keeps a user's file from shadowing a module
-        stdin=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -112,32 +99,3 @@ def _start(python: Path, environment: Mapping[str, str], flags: str) -> subproce
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.communicate()
-
-
-_ahead: dict[Path, tuple[Mapping[str, str], subprocess.Popen[bytes]]] = {}
-
-
-def load_ahead(python: Path) -> None:
-    """Let this interpreter load XLA, for the first question in this process's environment."""
-    if python not in _ahead:
-        environment = dict(os.environ)
-        try:
-            _ahead[python] = environment, _start(python, environment, "")
-        except OSError:
-            return  # the question says why
-
-
-def dismiss_loaded() -> None:
-    """End the processes that nobody asked."""
-    while _ahead:
-        _, (_, process) = _ahead.popitem()
-        _end(process)
-
-
-def _loaded(python: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
-    """Return the process that was loaded ahead; None if there is none for this environment."""
-    known, process = _ahead.get(python, (None, None))
-    if process is None or known != dict(environment):
-        return None
-    del _ahead[python]
-    return process
