@@ -1,4 +1,4 @@
-"""Every rule is in its list once, in the order of codes, in a file of its name."""
+"""Every rule is in its list once, by code: as a file of its name, or as a row with a page."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ PACKAGES = {
     "FLAG": (flag_rules, flag_rules.RULES),
     "DOC": (doctor_checks, doctor_checks.CHECKS),
 }
+NOT_RULES = {"__init__", "row", "rows"}
 packages = pytest.mark.parametrize(
     ("prefix", "package", "rules"),
     [(prefix, *found) for prefix, found in PACKAGES.items()],
@@ -33,9 +34,12 @@ def test_each_rule_is_listed_once_in_order(
     assert codes == sorted(codes)
     assert len(set(codes)) == len(codes), "two rules have the same code"
     assert all(code.startswith(prefix) for code in codes)
-    files = {path.stem for path in Path(package.__path__[0]).glob("*.py")} - {"__init__"}
-    listed = {rule.NAME.replace("-", "_"): rule.CODE for rule in rules}
-    assert files == set(listed), "each rule is a file of its name, and in the list of its package"
+    files = {path.stem for path in Path(package.__path__[0]).glob("*.py")} - NOT_RULES
+    modules = {rule.NAME.replace("-", "_") for rule in rules if isinstance(rule, ModuleType)}
+    assert files == modules, "each rule is a file of its name, and in the list of its package"
+    pages = {path.stem for path in Path(package.__path__[0]).glob("pages/*.md")}
+    rows = {rule.CODE for rule in rules if not isinstance(rule, ModuleType)}
+    assert pages == rows, "or it is a row of the table of its package, and has a page"
 
 
 @pytest.mark.parametrize("rule", [rule for _, rules in PACKAGES.values() for rule in rules])

@@ -1,9 +1,9 @@
-"""Rulebook: the documentation in the docstring of a rule's module, for people and for programs.
+"""Rulebook: the documentation of each rule, for people and for programs.
 
-The first line is the title. Then come the sections of SECTIONS, each once and in that order, as
-Markdown; "False alarms" may precede the last. The documentation, `explain-code` and the tests all
-use this text, so they can't disagree. "Example" holds input that triggers the rule, in a fenced
-block:
+It is the docstring of the rule's module, or the page of a rule that is a row of a table. The first
+line is the title. Then come the sections of SECTIONS, each once and in that order, as Markdown;
+"False alarms" may precede the last. The documentation, `explain-code` and the tests all use this
+text, so they can't disagree. "Example" holds input that triggers the rule, in a fenced block:
 
     ```sh chip=A100 jaxlib=0.12.0
     export XLA_FLAGS=--xla_...
@@ -19,11 +19,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from counterpoint.core.errors import CounterpointError
 
-__all__ = ["DocumentedRule", "as_text", "find_rule", "found_by", "read_page", "similar_codes"]
+__all__ = [
+    "DocumentedRule",
+    "as_text",
+    "find_rule",
+    "found_by",
+    "page_text",
+    "read_page",
+    "similar_codes",
+]
 
 Finding = TypeVar("Finding")
 Subject = TypeVar("Subject")
@@ -47,7 +55,7 @@ _FENCE: Final = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.D
 
 
 class DocumentedRule(Protocol):
-    """The documented properties of a rule's module, as named constants."""
+    """The documented properties of a rule, as constants of its module or fields of its row."""
 
     __doc__: str | None
 
@@ -57,6 +65,14 @@ class DocumentedRule(Protocol):
     def NAME(self) -> str: ...  # noqa: N802
     @property
     def SINCE(self) -> str: ...  # noqa: N802
+
+
+@runtime_checkable
+class PagedRule(Protocol):
+    """A rule that has its documentation in a file, and not as a docstring."""
+
+    @property
+    def page(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +100,14 @@ class RulePage:
         return tuple(FencedBlock(match[1], _options(match[2]), match[3]) for match in found)
 
 
+def page_text(rule: DocumentedRule) -> str:
+    """Return the documentation of a rule: its page, or the docstring of its module."""
+    return cleandoc(rule.page if isinstance(rule, PagedRule) else rule.__doc__ or "")
+
+
 def read_page(rule: DocumentedRule) -> RulePage:
-    """Parse the documentation of a rule; a malformed docstring raises a ValueError."""
-    text = cleandoc(rule.__doc__ or "")
+    """Parse the documentation of a rule; a malformed one raises a ValueError."""
+    text = page_text(rule)
     title, *parts = _HEADING.split(text)
     headings = tuple(parts[::2])
     if headings not in (SECTIONS, WITH_FALSE_ALARMS):

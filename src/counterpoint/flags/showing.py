@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.rules import DocumentedRule
+from counterpoint.core.rules import DocumentedRule, page_text
 from counterpoint.flags.catalogue.about import (
     SettingDocumentation,
     SettingReader,
@@ -267,11 +267,11 @@ def _judged(flag: Flag, value: str, channel: Channel, release: Release) -> Chann
 
 
 def _title(rule: DocumentedRule) -> str:
-    return (rule.__doc__ or "").partition("\n")[0]
+    return page_text(rule).partition("\n")[0]
 
 
 def _speaks_of(rule: DocumentedRule, name: str) -> bool:
-    words = (rule.__doc__ or "").replace("`", " ").replace("=", " ").replace(",", " ").split()
+    words = page_text(rule).replace("`", " ").replace("=", " ").replace(",", " ").split()
     return any(word.lstrip("-").rstrip(".:;)") == name for word in words)
 
 

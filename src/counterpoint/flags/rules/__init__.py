@@ -1,8 +1,10 @@
-"""The rules of `flags check`: one module each, named like the rule, and listed here by code.
+"""The rules of `flags check`: rows of the table in rows.py, and modules, named like the rule.
 
-A rule's docstring is its documentation (core/rules.py): `counterpoint explain-code` and
-docs/rules are made from it, and its example is run by a test. To add a rule: write the module, add
-it to RULES, test one text that fires and one that does not, run `make docs`.
+Most rules say the same of each setting to which they apply: such a rule is a row, and its
+documentation is pages/CODE.md. A rule that does more is a module with a docstring. Either text
+(core/rules.py) is what `counterpoint explain-code` and docs/rules are made from, and its example is
+run by a test. To add a rule: write the row and its page, or the module and its entry in MODULES;
+test one text that fires and one that does not; run `make docs`.
 
 FLAG1xx  whether the name exists, for this release and in this channel
 FLAG2xx  values, text, and repeated settings
@@ -38,7 +40,6 @@ from counterpoint.flags.rules import (
     legacy_flag,
     libtpu_flag,
     loop_memory,
-    max_connections,
     missing_blank,
     missing_file,
     missing_partner,
@@ -47,13 +48,11 @@ from counterpoint.flags.rules import (
     no_op_flag,
     not_a_compile_option,
     not_for_this_chip,
-    overwritten,
     pipelined_p2p_decomposed,
     process_option,
     quoted_value,
     removed_flag,
     renamed_flag,
-    statistics_option,
     stray_word,
     too_late,
     trainer_option,
@@ -67,10 +66,11 @@ from counterpoint.flags.rules import (
     wrong_dash,
     wrong_type,
 )
+from counterpoint.flags.rules.rows import ROWS
 
 
 class LintRule(DocumentedRule, Protocol):
-    """The interface of a rule's module. NAME is the module's name with dashes.
+    """The interface of a rule, a row or a module. NAME is the module's name with dashes.
 
     NAME reads as `allow NAME`. SINCE is the release of Counterpoint that introduced the rule.
     """
@@ -80,7 +80,7 @@ class LintRule(DocumentedRule, Protocol):
         ...
 
 
-RULES: Final[tuple[LintRule, ...]] = (
+MODULES: Final[tuple[LintRule, ...]] = (
     unknown_flag,
     removed_flag,
     renamed_flag,
@@ -91,7 +91,6 @@ RULES: Final[tuple[LintRule, ...]] = (
     not_a_compile_option,
     process_option,
     compile_option_as_flag,
-    statistics_option,
     libtpu_flag,
     compiler_disagrees,
     wrong_type,
@@ -103,7 +102,6 @@ RULES: Final[tuple[LintRule, ...]] = (
     wrong_dash,
     needs_shell,
     missing_file,
-    overwritten,
     too_late,
     missing_blank,
     default_anyway,
@@ -125,8 +123,10 @@ RULES: Final[tuple[LintRule, ...]] = (
     deprecated_variable,
     bad_variable_value,
     default_variable,
-    max_connections,
     contradicting_variables,
     trainer_option,
 )
+"""The rules that are modules, by code."""
+
+RULES: Final[tuple[LintRule, ...]] = tuple(sorted((*MODULES, *ROWS), key=lambda rule: rule.CODE))
 """All rules, by code."""
