@@ -1,4 +1,4 @@
-"""The pages of docs/rules: one per rule and an index, made from the rules' docstrings."""
+"""The pages of docs/rules: one per rule and an index, made from the rules' docstrings and pages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from counterpoint.core.rules import DocumentedRule, RulePage, read_page
 
 _INTRODUCTION: Final = """\
 The findings of `counterpoint flags check` (FLAG), `explain` (STEP) and `doctor` (DOC).
-`counterpoint explain-code CODE` prints the same pages. They are made from the rules' docstrings:
-to change a page, change the docstring and run `make docs`."""
+`counterpoint explain-code CODE` prints the same pages. They are made from the rules' docstrings
+and `src/counterpoint/flags/rules/pages`: to change a page, change it there and run `make docs`."""
 
 
 def rule_pages(rules: Sequence[DocumentedRule]) -> Mapping[str, str]:

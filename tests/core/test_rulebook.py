@@ -1,4 +1,4 @@
-"""A rule's docstring as pages, and how a rule is found."""
+"""A rule's docstring or file as a page, and how a rule is found."""
 
 from __future__ import annotations
 
@@ -28,6 +28,19 @@ def test_a_docstring_is_a_title_and_sections_with_blocks() -> None:
     assert (block.language, block.text) == ("sh", "export A=1\n")
     assert block.options == {"chip": "A100", "profiling": "true"}
     assert page.blocks("Fix") == ()
+
+
+@dataclass(frozen=True)
+class RowOfATable(Rule):
+    """Not the page of the rule."""
+
+    @property
+    def page(self) -> str:
+        return f"Of a file.\n\n{BODY}\n"
+
+
+def test_a_rule_with_a_page_is_documented_by_it() -> None:
+    assert read_page(RowOfATable()).title == "Of a file."
 
 
 def test_a_page_is_drawn_for_a_terminal() -> None:

@@ -1,6 +1,8 @@
-"""Each rule says what it does in its docstring, and does it."""
+"""Each rule says on its page what it does, and does it."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pytest
 
@@ -8,7 +10,8 @@ from counterpoint.core.rules import FencedBlock, read_page
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.lint import LintContext, Remark
 from counterpoint.flags.parse.source import read_text
-from counterpoint.flags.rules import RULES, LintRule
+from counterpoint.flags.rules import MODULES, RULES, LintRule
+from counterpoint.flags.rules.rows import ROWS
 
 SUFFIXES = {"sh": ".sh", "python": ".py", "yaml": ".yaml", "toml": ".toml", "flags": ".flags"}
 
@@ -25,6 +28,11 @@ def remarks_on(block: FencedBlock, rule: LintRule) -> list[Remark]:
         refused={one: "refused" for one in written.given if one.text == refused},
     )
     return list(rule.check(case))
+
+
+@pytest.mark.parametrize("listed", [MODULES, ROWS], ids=["modules", "rows"])
+def test_rules_are_listed_by_code(listed: Sequence[LintRule]) -> None:
+    assert [rule.CODE for rule in listed] == sorted(rule.CODE for rule in listed)
 
 
 rules = pytest.mark.parametrize("rule", RULES, ids=[rule.CODE for rule in RULES])

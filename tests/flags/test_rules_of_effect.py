@@ -11,7 +11,7 @@ from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.lint import Remark, Severity
 from counterpoint.flags.parse.source import read_command, read_text, read_variables
-from counterpoint.flags.rules import default_variable, unknown_pass
+from counterpoint.flags.rules import unknown_pass
 from counterpoint.flags.rules.missing_partner import partners
 from counterpoint.flags.rules.not_for_this_chip import suited
 from flag_sources import script
@@ -377,7 +377,6 @@ def test_options_of_jax_are_found_in_the_program_too() -> None:
     (one,) = [it for it in check(written, version="0.10.2") if it.code == "FLAG501"]
     assert one.severity is Severity.ERROR
     assert "jax_enable_pgle" in one.advice
-    assert default_variable.CODE == "FLAG504"
 
 
 SMALL = 'export XLA_FLAGS="--xla_dump_to=/d --xla_gpu_autotune_level=0" NCCL_DEBUG=INFO\n'

@@ -1,7 +1,7 @@
 """The rules of `flags check`: rows of the table in rows.py, and modules, named like the rule.
 
-Most rules say the same of each setting to which they apply: such a rule is a row, and its
-documentation is pages/CODE.md. A rule that does more is a module with a docstring. Either text
+A rule that says the same of each setting to which it applies is a row, and its documentation is
+pages/CODE.md. A rule that does more is a module with a docstring. Either text
 (core/rules.py) is what `counterpoint explain-code` and docs/rules are made from, and its example is
 run by a test. To add a rule: write the row and its page, or the module and its entry in MODULES;
 test one text that fires and one that does not; run `make docs`.
@@ -30,7 +30,6 @@ from counterpoint.flags.rules import (
     contradiction,
     crashing_value,
     debugging_left_on,
-    default_variable,
     foreign_flag,
     given_twice,
     idle_scheduler_flag,
@@ -42,7 +41,6 @@ from counterpoint.flags.rules import (
     missing_partner,
     not_for_this_chip,
     quoted_value,
-    removed_flag,
     trainer_option,
     unknown_flag,
     unknown_pass,
@@ -68,7 +66,6 @@ class LintRule(DocumentedRule, Protocol):
 
 MODULES: Final[tuple[LintRule, ...]] = (
     unknown_flag,
-    removed_flag,
     legacy_flag,
     foreign_flag,
     libtpu_flag,
@@ -94,7 +91,6 @@ MODULES: Final[tuple[LintRule, ...]] = (
     debugging_left_on,
     unread_variable,
     bad_variable_value,
-    default_variable,
     contradicting_variables,
     trainer_option,
 )

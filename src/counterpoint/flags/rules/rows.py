@@ -1,4 +1,8 @@
-"""ROWS: the rules that are one row each, by code; the page of each is pages/CODE.md."""
+"""ROWS: the rules that are one row each, by code; the page of each is pages/CODE.md.
+
+The table is at the end. Before it, by groups of codes: conditions and words that are more than fits
+in a row. FLAG505 is a good model of a row that needs none.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from counterpoint.flags.catalogue.about import documentation_of
+from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.catalogue.variable import variables
 from counterpoint.flags.history import history
-from counterpoint.flags.lifecycle import LifecycleStatus, replacement_of
+from counterpoint.flags.lifecycle import LifecycleStatus, is_default_now, replacement_of
 from counterpoint.flags.lint import (
     Fix,
     LintContext,
@@ -19,7 +24,11 @@ from counterpoint.flags.lint import (
     flag_off,
     flag_on,
     has_profile,
+    is_no,
+    is_yes,
     lost_flags_text,
+    may_be_amd,
+    quoted_for_jax,
     since,
     threshold,
 )
@@ -33,7 +42,7 @@ from counterpoint.flags.rules.row import (
     variables_named,
     xla_flags,
 )
-from counterpoint.flags.settings import Channel
+from counterpoint.flags.settings import Channel, is_list
 from counterpoint.flags.versions import LHS, SOL, ChipFamily, chip_family, lhs_flag_needed
 
 # FLAG1xx: names
@@ -51,6 +60,34 @@ def _write_replacement(case: LintContext, one: Occurrence, otherwise: str) -> st
 def _replaced(case: LintContext, one: Occurrence) -> Fix | None:
     heirs = replacement_of(one, case.release)
     return Fix(heirs) if heirs else None
+
+
+def _gone(case: LintContext, one: Occurrence) -> str:
+    lifecycle = case.lifecycle(one)
+    # Not "never existed": releases before the first table also had names.
+    nobody = f"unknown to all releases of jaxlib since {releases()[0]}"
+    gone = f"removed: {lifecycle.when}" if lifecycle.when else nobody
+    what = lifecycle.what.rstrip(".").removesuffix(": remove it")
+    return ". ".join(part for part in (f"{gone}; {case.consequence(one)}", what) if part)
+
+
+def _without_removed(case: LintContext, one: Occurrence) -> str:
+    same = is_default_now(one.name, one.meant)
+    otherwise = "remove it: the default does the same" if same else "remove it"
+    return _write_replacement(case, one, otherwise)
+
+
+def _replaced_or_removed(case: LintContext, one: Occurrence) -> Fix:
+    """Return the fix; it is not safe where the settings say something else of a replacement."""
+    heirs = replacement_of(one, case.release)
+    others = [given for given in case.written.given if given is not one]
+    contested = any(
+        (given.channel, given.name) == (one.channel, name) and given.meant != value
+        for given in others
+        for name, value in heirs
+        if not is_list(name)
+    )
+    return Fix(heirs, safe=not contested)
 
 
 def _ignored(case: LintContext, one: Occurrence) -> bool:
@@ -176,6 +213,8 @@ def _decomposes_pipelined(case: LintContext, _: Occurrence) -> bool:
 _OLD_SHARE: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _SHARE: Final = "XLA_CLIENT_MEM_FRACTION"
 _SHARE_SINCE: Final = "0.4.33"
+_OF_RCCL: Final = ("NCCL_PXN_DISABLE", "NCCL_P2P_NET_CHUNKSIZE")
+"""Variables with another default in RCCL."""
 
 
 def _is_share(value: str) -> bool:
@@ -185,7 +224,46 @@ def _is_share(value: str) -> bool:
         return False
 
 
+def _variables_given_once(case: LintContext) -> Iterable[Occurrence]:
+    places = (Channel.ENVIRONMENT, Channel.JAX_CONFIG)
+    given = [one for one in case.written.given if one.channel in places]
+    times = Counter(one.name.upper() for one in given)
+    return [one for one in given if times[one.name.upper()] == 1]
+
+
+def _is_default_variable(case: LintContext, one: Occurrence) -> bool:
+    if not one.meant:
+        return False
+    default = case.release.jax.get(one.name.upper())
+    if default is not None:
+        return _is_default_of_jax(one, default)
+    if one.name.startswith("NCCL_") and (
+        chip_is(case, ChipFamily.AMD) or (one.name in _OF_RCCL and may_be_amd(case))
+    ):
+        return False
+    known = variables().get(one.name)
+    return known is not None and known.type != "none" and known.is_default(one.meant)
+
+
+def _is_default_of_jax(one: Occurrence, default: str) -> bool:
+    if quoted_for_jax(one) and (default in ("true", "false") or default.isdecimal()):
+        return False
+    if default in ("true", "false"):
+        return is_yes(one.meant) if default == "true" else is_no(one.meant)
+    return default == one.meant
+
+
 ROWS: Final[tuple[Row[Occurrence] | Row[SyntaxIssue], ...]] = (
+    Row(
+        "FLAG102",
+        "removed-flag",
+        looks_at=compiler_settings,
+        when=_status(LifecycleStatus.REMOVED),
+        severity=Severity.ERROR,
+        message=_gone,
+        advice=_without_removed,
+        fix=_replaced_or_removed,
+    ),
     Row(
         "FLAG103",
         "renamed-flag",
@@ -354,6 +432,16 @@ ROWS: Final[tuple[Row[Occurrence] | Row[SyntaxIssue], ...]] = (
             f"write {_SHARE}={one.meant}" if _is_share(one.meant) else f"rename it to {_SHARE}"
         ),
         fix=lambda _, one: Fix(((_SHARE, one.meant),)),
+    ),
+    Row(
+        "FLAG504",
+        "default-variable",
+        looks_at=_variables_given_once,
+        when=_is_default_variable,
+        severity=Severity.NOTE,
+        message=lambda _, one: f"`{one.meant}` is the default",
+        advice="remove it",
+        fix=Fix(),
     ),
     Row(
         "FLAG505",
