@@ -255,6 +255,12 @@ def test_the_headline_tells_what_a_median_step_hides() -> None:
     assert few is None or "1 of 8 steps" in few
 
 
+def test_the_headline_does_not_say_that_a_median_step_compiles_nothing_where_each_does() -> None:
+    each = [replace(COMPILE, start=n * STEP + (5_000 if n > 3 else 0) + 100) for n in range(10)]
+    late = [replace(AGAIN, seconds=0.9, at_s=104.0 + n) for n in range(16)]
+    assert explain(training(*each), run=a_run(FIRST, *late)).hidden is None
+
+
 @pytest.mark.parametrize(("seconds", "count"), [(40.0, 0), (70.0, 1)])
 def test_more_than_a_minute_of_compiling_is_a_finding(seconds: float, count: int) -> None:
     compiles = (replace(FIRST, seconds=seconds), replace(FIRST, name="jit_init", seconds=5.0))

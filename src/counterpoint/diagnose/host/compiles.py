@@ -229,6 +229,10 @@ _WORTH_SAYING: Final = 0.1
 
 def hidden_by_the_median(data: StepData) -> str | None:
     """Return how much of the time went into compiles, if a median step has none of it."""
+    seen = compiled_in_steps(data)
+    steady = data.timeline.steps.filter("steady")["step"].n_unique()
+    if seen is not None and 2 * len(seen.steps) >= steady:
+        return None  # the median step has a compile
     run = data.context.run
     again = compiled_in_run(run).values() if run is not None else ()
     count, seconds = sum(times for times, _ in again), sum(took for _, took in again)
@@ -246,12 +250,8 @@ def hidden_by_the_median(data: StepData) -> str | None:
             f"{count:,} compiles after the first ones take {seconds:,.1f} s of the run, and the"
             " median step is one without a compile (STEP303)"
         )
-    seen = compiled_in_steps(data)
     if seen is None or seen.cost_ms < _WORTH_SAYING * data.step_ms:
         return None
-    steady = data.timeline.steps.filter("steady")["step"].n_unique()
-    if 2 * len(seen.steps) >= steady:
-        return None  # the median step has a compile
     return (
         f"{len(seen.steps)} of {steady} steps compile, which makes steps"
         f" {seen.cost_ms:,.1f} ms longer on average; the median step is one without a compile"
