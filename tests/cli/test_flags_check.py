@@ -341,6 +341,23 @@ def test_a_command_is_checked_as_it_would_be_started(
     assert checked("--no-probe", "--jaxlib=0.10.2", "--env") == 1
 
 
+def test_a_command_may_name_its_program_by_a_path(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """As the Python of a virtual environment, or a script with arguments."""
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_graph_level=0")
+    options = ("--no-probe", "--jaxlib=0.10.2")
+    assert checked(*options, "--", sys.executable, "train.py") == 1
+    assert "FLAG102" in capsys.readouterr().out
+    job.write_text(f"#!/bin/sh\n{job.read_text()}")
+    assert checked(*options, "--", job, "--lr", "3") == 2  # a source, and more
+    job.chmod(0o755)
+    assert checked(*options, "--", job, "--lr", "3") == 1
+    capsys.readouterr()
+    assert checked(*options, job, job) == 2
+    assert "more than one source" in capsys.readouterr().err
+
+
 def test_a_code_is_explained(capsys: Captured) -> None:
     assert main(["explain-code", "flag102"]) == 0
     text = capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -81,7 +82,7 @@ def check(  # noqa: PLR0913 - the options of the command
         allow: A directory whose files the source may name; by default only its own directory.
         form: The form of the source.
     """
-    if source is not None and command and not Path(source).exists():
+    if source is not None and command and _is_program(source, command[0]):
         source, command = None, (source, *command)  # all words are behind `--`
     if fix or diff or out is not None:
         check_fix_options(source, fix=fix, diff=diff, out=out, force=force)
@@ -188,3 +189,18 @@ def _say(*lines: str) -> None:
     flush_result()
     for line in lines:
         say_line(line)
+
+
+def _is_program(word: str, following: str) -> bool:
+    """Return whether a first word of several starts a program, rather than being a source.
+
+    It has no file, as `python` on PATH, or its file is executable. Two scripts are two sources.
+    """
+    path = Path(word)
+    if not path.exists():
+        return True
+    if not (path.is_file() and os.access(path, os.X_OK)):
+        return False
+    with path.open("rb") as file:
+        is_script = file.read(2) == b"#!"
+    return not (is_script and os.access(following, os.X_OK))
