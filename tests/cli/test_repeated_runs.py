@@ -111,3 +111,20 @@ def test_what_cannot_be_repeated_is_refused_before_anything_starts(
     code, out, err = against(place, *options, **variables)
     assert (code, out) == (2, "")
     assert said in err
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [((), "no command was given"), (("--", "no-such-program"), "no-such-program was not found")],
+)
+def test_a_command_that_cannot_start_is_refused_before_the_other_side_runs(
+    place: Path, command: tuple[str, ...], said: str
+) -> None:
+    done = in_process(
+        *("run", "--no-profile", "--against", "base/first", "-o", "study", *command),
+        cwd=place,
+        environment=ENVIRONMENT,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert not (place / "study").exists()

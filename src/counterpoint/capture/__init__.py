@@ -11,6 +11,7 @@ from counterpoint.capture.interpreter import find_interpreter as find_interprete
 from counterpoint.capture.interpreter import is_python as is_python
 from counterpoint.capture.interpreter import named_interpreter as named_interpreter
 from counterpoint.capture.launch import launch as launch
+from counterpoint.capture.launch import refuse_unstartable as refuse_unstartable
 from counterpoint.capture.launch import without_errors as without_errors
 from counterpoint.capture.output import is_full as is_full
 from counterpoint.capture.request import ProfileSchedule as ProfileSchedule

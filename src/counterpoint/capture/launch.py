@@ -86,13 +86,8 @@ def launch(request: RunRequest, say: Say = _silent) -> Run:
     happened, including failures.
     """
     say = without_errors(say)
-    inherited = dict(os.environ if request.environment is None else request.environment)
-    world = _world(request, inherited)
-    refuse_missing(request.command, {**inherited, **request.settings.variables})
-    _refuse_unknown_ranks(request.window, world.size)
-    _refuse_truncated_profile(request)
-    request = _with_own_profile(request, say)
-    refuse_unknown_flags(request, inherited, say)
+    inherited = _inherited(request)
+    world, request = _checked(request, inherited, say)
     with interrupts() as noted:
         writer = _claim(request, world)
         say(f"recording this run in {_shown(writer.path)}")
@@ -111,6 +106,28 @@ def launch(request: RunRequest, say: Say = _silent) -> Run:
             writer.path, _OTHERS_FAILURE_S if children[0].failed else _OTHERS_SUCCESS_S
         )
     return with_recording_gaps(read_run(writer.path), at_end)
+
+
+def refuse_unstartable(request: RunRequest) -> None:
+    """Raise the error of a request that `launch` would not start."""
+    _checked(request, _inherited(request), _silent)
+
+
+def _inherited(request: RunRequest) -> dict[str, str]:
+    return dict(os.environ if request.environment is None else request.environment)
+
+
+def _checked(
+    request: RunRequest, inherited: Mapping[str, str], say: Say
+) -> tuple[World, RunRequest]:
+    """Return the ranks, and the request as it is started, or raise an error."""
+    world = _world(request, inherited)
+    refuse_missing(request.command, {**inherited, **request.settings.variables})
+    _refuse_unknown_ranks(request.window, world.size)
+    _refuse_truncated_profile(request)
+    request = _with_own_profile(request, say)
+    refuse_unknown_flags(request, inherited, say)
+    return world, request
 
 
 def _limits(

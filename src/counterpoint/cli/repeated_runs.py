@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.capture import RunRequest, launch
+from counterpoint.capture import RunRequest, launch, refuse_unstartable
 from counterpoint.capture.ranks import find_world
 from counterpoint.core import InputError, UsageError
 from counterpoint.flags.settings import Settings
@@ -47,6 +47,7 @@ def run_repeated(
         )
     base = None if against is None else _request_of(read_run(against), request)
     directory = _directory(request)
+    refuse_unstartable(request)  # the first run is of the other side
     made: list[Run] = []
     for name, side in _sides(repeat, compared=base is not None):
         chosen = base if side == "a" and base is not None else (request, Path.cwd())
