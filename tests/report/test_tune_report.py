@@ -157,6 +157,14 @@ def test_where_no_step_is_compared_with_a_prediction_no_column_says_so() -> None
     assert "predicted" in text
 
 
+def test_an_interrupted_trial_is_no_failure_of_its_arm() -> None:
+    made = tune_conclusions.found()
+    base = replace(made.rows[0], trials=7, failures=3, interrupted=2)
+    assert "7 (1 failed, 2 interrupted)" in text_of(replace(made, rows=(base, *made.rows[1:])))
+    base = replace(base, failures=2)
+    assert "7 (2 interrupted)" in text_of(replace(made, rows=(base, *made.rows[1:])))
+
+
 def test_changes_that_were_only_predicted_are_said_to_be() -> None:
     made = tune_conclusions.found()
     assert "as predicted" not in text_of(made)

@@ -92,8 +92,6 @@ def _measured(rows: Sequence[ArmRow]) -> TextTable:
     )
     off = [row.prediction_off for row in rows]
     error = numbers("step error", [_NONE if it is None else gain_text(it) for it in off], rank=3)
-    failures = [f" ({row.failures} failed)" if row.failures else "" for row in rows]
-    trials = [f"{row.trials}{failed}" for row, failed in zip(rows, failures, strict=True)]
     return table(
         labels("arm", [row.arm.name for row in rows]),
         words("status", [row.status for row in rows]),
@@ -105,11 +103,18 @@ def _measured(rows: Sequence[ArmRow]) -> TextTable:
         numbers("base ms", shown[len(rows) :], rank=1),
         *([predicted] if any(row.arm.predicted for row in rows) else []),
         *([error] if any(it is not None for it in off) else []),
-        numbers("trials", trials, rank=3),
+        numbers("trials", [_trials(row) for row in rows], rank=3),
         *_seconds("trial s", [row.trial_s for row in rows]),
         *_seconds("start s", [row.start_s for row in rows]),
         words("program", [_program(row) for row in rows], rank=5),
     )
+
+
+def _trials(row: ArmRow) -> str:
+    """Return how many trials there were; interrupted ones are not the arm's failures."""
+    kinds = {"failed": row.failures - row.interrupted, "interrupted": row.interrupted}
+    untimed = ", ".join(f"{number} {kind}" for kind, number in kinds.items() if number)
+    return f"{row.trials} ({untimed})" if untimed else str(row.trials)
 
 
 def _seconds(title: str, figures: Sequence[float | None]) -> Iterator[CellColumn]:

@@ -18,7 +18,7 @@ from counterpoint.tune.space.space import LeftOut
 from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate, RunNoise
 from counterpoint.tune.study.records import Ablated, CandidateSeen
 from counterpoint.tune.study.study import Study
-from counterpoint.tune.trial.report import Purpose
+from counterpoint.tune.trial.report import Purpose, TrialFailure
 
 WINNER = "winner"
 NOT_CONFIRMED = "not confirmed"
@@ -43,7 +43,8 @@ class ArmRow:
     status: str
     why: str = ""
     trials: int = 0
-    failures: int = 0
+    failures: int = 0  # trials without a step time, also those that were interrupted
+    interrupted: int = 0
     median_s: float | None = None
     raced: GainEstimate | None = None
     confirmed: GainEstimate | None = None
@@ -148,6 +149,7 @@ def _row(state: RaceState, arm: Arm, found: StudyResults) -> ArmRow:
         why=why,
         trials=len(trials),
         failures=sum(trial.failure is not None for trial in trials),
+        interrupted=sum(trial.failure is TrialFailure.INTERRUPTED for trial in trials),
         median_s=step,
         raced=found.raced.get(arm.name),
         confirmed=found.fresh.get(arm.name),
