@@ -54,6 +54,28 @@ def test_runs_without_profiles_are_compared_by_their_steps(tmp_path: Path) -> No
     assert any("no profile" in note for note in found.notes)
 
 
+def with_checkpoints(path: Path, every: int = 4, extra_s: float = 3.0) -> Run:
+    """Forty steps of a second each, of which every fourth also writes a checkpoint."""
+    made = run_with(path)
+    lengths = [1.0 + extra_s * (number % every == 0) for number in range(1, 41)]
+    starts = [StepStart(n, at, "annotation") for n, at in enumerate(accumulate(lengths))]
+    return replace(made, ranks=(replace(made.ranks[0], steps=tuple(starts)),))
+
+
+def test_checkpoints_that_medians_hide_are_said(tmp_path: Path) -> None:
+    plain = with_checkpoints(tmp_path / "a", extra_s=0.0)
+    often = with_checkpoints(tmp_path / "b")
+    found = compare(plain, often)
+    assert isinstance(found.step, StepChange)
+    assert found.step.change == 0
+    (note,) = [note for note in found.notes if "much longer" in note]
+    assert "steps of B are much longer" in note
+    assert "1,000.00 ms in A" in note
+    said = " ".join(compare(often, plain).notes)
+    assert "steps of A are much longer" in said
+    assert "much longer" not in " ".join(compare(often, often).notes)
+
+
 def with_slow_start(path: Path, *, slow: int = 20, steps: int = 60) -> Run:
     """A Run whose first steps take three seconds, and the others about one."""
     made = run_with(path)

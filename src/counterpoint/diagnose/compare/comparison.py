@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean, median
+from typing import Final
 
 import polars as pl
 
@@ -37,7 +38,7 @@ from counterpoint.diagnose.compare.side import (
     side_of,
     with_alike_programs,
 )
-from counterpoint.diagnose.compare.step_time import StepChange, StepVerdict, step_change
+from counterpoint.diagnose.compare.step_time import RunSteps, StepChange, StepVerdict, step_change
 from counterpoint.diagnose.selection import WindowKind
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.runs.scores import NEGLIGIBLE_CHANGE, RUN_TO_RUN_NOISE
@@ -204,7 +205,7 @@ def compare(
     step = _undecided(step_change(*timed), every)
     untimed = [side.untimed for sides in every for side in sides]
     notes = (*_mixed(first, second), *filter(None, [unlike, *untimed]), *_in_blocks(step))
-    notes = (*notes, *first.missing, *second.missing)
+    notes = (*notes, *_hidden_by_medians(*timed), *first.missing, *second.missing)
     differ = RUN_TO_RUN_NOISE if isinstance(step, Unknown) else step.runs_differ
     return Comparison(
         a=first,
@@ -247,6 +248,28 @@ def _in_blocks(step: StepChange | Unknown) -> Iterator[str]:
             " machine meanwhile looks like a change of the program. Make them in the order ABBA:"
             " counterpoint run --repeat N --against RUN"
         )
+
+
+_UNEVEN: Final = 0.05
+"""Share of the step by which longer steps of one side must move its mean to be worth a note."""
+
+
+def _hidden_by_medians(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> Iterator[str]:
+    """Yield what medians hide: steps of one side are longer now and then, as by checkpoints."""
+    if not (a and b) or {times.basis for times in (*a, *b)} != {Basis.MEASURED}:
+        return
+    means = [fmean(fmean(times.each_s) for times in side) for side in (a, b)]
+    medians = [fmean(times.median_s for times in side) for side in (a, b)]
+    excess = [mean / usual for mean, usual in zip(means, medians, strict=True)]
+    if abs(excess[1] - excess[0]) <= _UNEVEN:
+        return
+    name = "AB"[excess[1] > excess[0]]
+    shown, usual = ([f"{seconds * 1e3:,.2f} ms" for seconds in it] for it in (means, medians))
+    yield (
+        f"some steps of {name} are much longer, as by checkpoints, which medians do not show: the"
+        f" mean step is {shown[0]} in A and {shown[1]} in B, the median {usual[0]} and {usual[1]}."
+        " The verdict and the gate are of medians"
+    )
 
 
 def _timed_alike(a: list[Side], b: list[Side]) -> tuple[list[Side], list[Side], str]:
