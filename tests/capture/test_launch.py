@@ -237,6 +237,7 @@ class TestRefusals:
             ((), "no command was given"),
             (("no-such-program", "x"), "no-such-program was not found"),
             (("./missing.py",), r"\./missing\.py was not found"),
+            (("/",), "/ is a directory, not a program"),
         ],
     )
     def test_a_command_that_is_not_there(
@@ -270,6 +271,11 @@ class TestRefusals:
         with pytest.raises(UsageError, match=r"train\.py") as refused:
             launch(replace(request(tmp_path, ""), command=("train.py", "-x")))
         assert refused.value.next == next_
+
+    def test_a_notebook_that_is_not_there_is_not_looked_for_on_the_path(self) -> None:
+        with pytest.raises(UsageError, match=r"gone\.ipynb was not found") as refused:
+            refuse_missing(("gone.ipynb",), os.environ)
+        assert refused.value.why is None
 
     def test_a_line_for_a_shell_is_not_taken_for_a_script(self) -> None:
         refuse_missing(("bash", "-c", "python gone.py"), os.environ)

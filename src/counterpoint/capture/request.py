@@ -136,7 +136,11 @@ def refuse_missing(
             next_command = f"ls {shlex.quote(str(script.parent))}"
             raise UsageError(f"{script} was not found", next=next_command)
         return
-    by_path = "/" in command[0]
+    if "/" in command[0] and Path(command[0]).is_dir():
+        raise UsageError(
+            f"{command[0]} is a directory, not a program", next=f"{before} -- python train.py"
+        )
+    by_path = "/" in command[0] or command[0].endswith(".ipynb")
     is_file = Path(command[0]).is_file()
     may_run = os.access(command[0], os.X_OK)
     raise UsageError(

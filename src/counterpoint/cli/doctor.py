@@ -94,12 +94,13 @@ def _selected(only: Sequence[str], skip: Sequence[str]) -> tuple[Check, ...]:
 
 def _checked_words(texts: Sequence[str], option: str) -> tuple[str, ...]:
     """Return the names, codes and code prefixes of an option, each of which selects a check."""
-    words = tuple(part.strip().lower() for text in texts for part in text.split(","))
-    for word in words:
+    given = [part.strip() for text in texts for part in text.split(",")]
+    words = tuple(word.lower() for word in given)
+    for typed, word in zip(given, words, strict=True):
         if not any(_matches(rule, (word,)) for rule in CHECKS):
             near = similar_codes(CHECKS, word)
             raise UsageError(
-                f"{option} {word}: no such check",
+                f"{option} {typed}: no such check",
                 why=f"the checks are {', '.join(rule.NAME for rule in CHECKS)}",
                 next=f"use {option} {near[0] if near else CHECKS[0].NAME}",
             )
