@@ -68,6 +68,19 @@ def test_a_compile_within_a_step(said: Said) -> None:
     said(finding)
 
 
+def test_a_step_that_is_asked_for_has_its_own_compiles_alone() -> None:
+    """Also where it counts for no median, as the first of a profile."""
+    first = replace(COMPILE, start=100, length=8_000)
+    for step, compiling in ((0, 8.0), (3, 5.0)):
+        explanation = explain(training(first, COMPILE), step=step)
+        (finding,) = [it for it in explanation.findings if it.code == "STEP303"]
+        assert most(finding) == pytest.approx(compiling)
+        assert explanation.hidden is None
+        assert ("no figure contains" in " ".join(explanation.notes)) == (step != 0)
+    without = explain(training(first, COMPILE), step=5)
+    assert "STEP303" not in [it.code for it in without.findings]
+
+
 def test_every_step_compiles(said: Said) -> None:
     """Then no step tells how long it takes without: it is the compiling."""
     each = [replace(COMPILE, start=n * STEP + (5_000 if n > 3 else 0) + 100) for n in range(10)]

@@ -53,9 +53,12 @@ class StepCompiles:
 
 
 def compiled_in_steps(data: StepData) -> StepCompiles | None:
-    """Return what hosts compiled between the first steady step and the end of the last."""
+    """Return what hosts compiled between the first steady step and the end of the last.
+
+    Of a step that was asked for, what they compiled in it.
+    """
     timeline = data.timeline
-    steady = timeline.steps.filter("steady")
+    steady = _counted(data)
     causes = data.cached(own_causes)
     wanted = [index for index, cause in enumerate(causes) if cause is IdleCause.COMPILE]
     if not len(steady) or not wanted:
@@ -82,6 +85,14 @@ def compiled_in_steps(data: StepData) -> StepCompiles | None:
         compiled=_compiled(data, events),
         made=_made(data, steps),
     )
+
+
+def _counted(data: StepData) -> pl.DataFrame:
+    """Return the steps that count: the steady ones, or the one that was asked for."""
+    asked = data.selection.step
+    if asked is None:
+        return data.timeline.steps.filter("steady")
+    return data.timeline.steps.filter(pl.col("whole") & (pl.col("step") == asked))
 
 
 def _compiled(data: StepData, events: pl.DataFrame) -> bool:
@@ -113,6 +124,8 @@ def compiled_before(data: StepData) -> str | None:
     steps = timeline.steps.filter(pl.col("whole"))
     wanted = [at for at, it in enumerate(data.cached(own_causes)) if it is IdleCause.COMPILE]
     left_out = steps.filter(~pl.col("steady"))
+    if data.selection.step is not None:  # one that is asked for is not left out
+        left_out = left_out.filter(pl.col("step") != data.selection.step)
     if left_out.is_empty() or not wanted:
         return None
     start, end = left_out["start_ps"].min(), left_out["end_ps"].max()
@@ -230,7 +243,7 @@ _WORTH_SAYING: Final = 0.1
 def hidden_by_the_median(data: StepData) -> str | None:
     """Return how much of the time went into compiles, if a median step has none of it."""
     seen = compiled_in_steps(data)
-    steady = data.timeline.steps.filter("steady")["step"].n_unique()
+    steady = _counted(data)["step"].n_unique()
     if seen is not None and 2 * len(seen.steps) >= steady:
         return None  # the median step has a compile
     run = data.context.run
