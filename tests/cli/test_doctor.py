@@ -73,6 +73,7 @@ REFUSED = (
     "--skip DOC",
     "--only DOC403 --skip DOC4",
     "--only DOC6",
+    "--compare node0.json node0.json",
     "--only tcp-buffer",
     "--compare",
     "--compare node0.json",

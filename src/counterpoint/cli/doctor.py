@@ -62,6 +62,12 @@ def doctor(  # noqa: PLR0913 - the options of the command
                 why="the reports have the verdicts of the checks that were made",
                 next="counterpoint doctor --compare node0.json node1.json",
             )
+        if twice := next((path for path in compare if compare.count(path) > 1), None):
+            raise UsageError(
+                f"{twice} is named twice",
+                why="one host would count as two, which do not differ",
+                next="counterpoint doctor --compare node0.json node1.json",
+            )
         checkup = compare_reports(compare)
     else:
         checks = _selected(_checked_words(only, "--only"), _checked_words(skip, "--skip"))
