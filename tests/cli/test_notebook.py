@@ -103,7 +103,7 @@ def test_a_prediction_names_the_notebook_as_it_was_typed(tmp_path: Path) -> None
     [
         ("tune --dry-run -o study --arm xla_cpu_enable_fast_math=true -- train.ipynb", 0, ""),
         ("pgle manual --print-only -- train.ipynb", 0, "notebook.py train.ipynb"),
-        ("upgrade --from 0.9.2 -- train.ipynb", 2, "--target 8xH100 -- train.ipynb"),
+        ("upgrade --from 0.9.2 -- train.ipynb", 2, "use --target 8xH100"),
     ],
     ids=["tune", "pgle", "upgrade"],
 )

@@ -52,10 +52,12 @@ def test_convert_suggests_force_only_where_it_takes_it(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.txt").write_text("mine")
     shutil.copytree(tmp_path / "t", tmp_path / "old")
-    for out in ("notes", "old"):
-        refused = in_process("convert", "t", out, cwd=tmp_path)
-        assert refused.returncode == 2
-        assert in_process(*_next(refused.stderr), cwd=tmp_path).returncode == 0
+    refused = in_process("convert", "t", "notes", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert in_process(*_next(refused.stderr), cwd=tmp_path).returncode == 0
+    refused = in_process("convert", "t", "old", cwd=tmp_path)
+    assert refused.stderr.endswith("  next: use --force\n")
+    assert in_process("convert", "t", "old", "--force", cwd=tmp_path).returncode == 0
     assert (tmp_path / "notes" / "a.txt").read_text() == "mine"
 
 

@@ -189,9 +189,9 @@ REFUSED = (
     (2, "--target 2xH100 --jitter -1", "--jitter"),
     (2, "--target 2xH100 --timeout -1", "--timeout"),
     (2, "--target 2xH100 --top 0", "--top"),
-    (2, "--target 2xH100 -o x.txt", "--target 2xH100 -o x"),
+    (2, "--target 2xH100 -o x.txt", "use -o x"),
     (2, "--target 2xH100 -o nosuch/x.json", "mkdir -p nosuch"),
-    (2, "--target 2xH100 --pgle-out pg.txt", "--target 2xH100 --pgle-out pg.pbtxt"),
+    (2, "--target 2xH100 --pgle-out pg.txt", "use --pgle-out pg.pbtxt"),
     (2, "--target 2xH100 --devices 3", "2 devices"),
 )
 

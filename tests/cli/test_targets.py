@@ -38,4 +38,4 @@ def test_every_command_refuses_a_host_that_nobody_sells(
     assert "--target 512xH100: one host of 512 H100" in told.err
     (proposed,) = (it for it in told.err.splitlines() if it.startswith("  next: "))
     assert "--target 64x8xH100:400G" in proposed
-    assert "   # 64 hosts of 8, 400 Gb/s " in proposed
+    assert ": 64 hosts of 8, 400 Gb/s " in proposed

@@ -64,7 +64,7 @@ def test_what_a_library_prints_stays_out_of_the_report(
         print("(raylet) A worker died")
         raise UsageError("no nodes", next="ray status")
 
-    monkeypatch.setattr("counterpoint.tune.tune", loud)
+    monkeypatch.setattr("counterpoint.tune.session.tune", loud)
     code, out, err = run("--json")
     assert (code, out) == (2, "")
     assert "(raylet) A worker died" in err

@@ -81,7 +81,7 @@ class ArgumentError(UsageError):
         changed: dict[str, object] = {} if instead is None else {argument: instead}
         words = shlex.join(option_words(changed | dict(beside or {})))
         super().__init__(
-            f"{option_of(argument)} {value}: {problem}",
+            f"{option_of(argument)} {shlex.quote(str(value))}: {problem}",
             why=why,
             next=f"use {words}{remark and f': {remark}'}" if words else None,
         )

@@ -89,7 +89,7 @@ def _parsed(steps: str | range) -> StepRange:
         raise UsageError(
             f"--steps takes numbers of steps as reports show them, not {text!r}",
             why="they do not count from the end, as --last does",
-            next=f"omit --steps, use --last {found[1] or 10}",
+            next=f"use --last {found[1] or 10}",
         )
     found = _RANGE.fullmatch(text)
     if found is None or not any(found.groups()):
