@@ -77,7 +77,7 @@ def test_a_given_requirement_takes_the_place_of_the_installed_version(tmp_path: 
 
 
 def test_what_is_no_requirement_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"--with flax 0\.12"):
+    with pytest.raises(UsageError, match=r"--with 'flax 0\.12'"):
         NO_PACKAGES.having(["flax 0.12"])
 
 
