@@ -228,7 +228,7 @@ def test_a_study_is_named_after_what_is_tuned() -> None:
             2,
             "--budget applies to trials",
         ),
-        (("--confirm", "3", "--", "true"), 2, "use --target 8xH100: with the name of your GPUs"),
+        (("--confirm", "3", "--", "true"), 2, "use --target 8xH100, with the name of your GPUs"),
         (("--confirm", "3", "--arm", "xla_a=1", "--", "true"), 2, "next: omit --confirm"),
         (("no-such.py:make",), 2, "use --predict --target 8xH100"),
         (
@@ -254,6 +254,7 @@ def test_a_study_is_named_after_what_is_tuned() -> None:
         (("--space", "no.toml", "--", "true"), 3, "--space no.toml: no such file"),
         (("--space", "/", "--", "true"), 2, "--space /: is a directory"),
         (("--arm", "no-such", "--", "true"), 2, "--arm no-such"),
+        (("--arm", "--dry-run", "--", "true"), 2, "--dry-run is a switch of tune"),
         (("--set", "x", "--", "true"), 2, "--set x: not a setting"),
         (("--env", "1=2", "--", "true"), 2, "--env 1=2: not a variable"),
         (("--recipe", "no-such", "--", "true"), 2, "no-such"),

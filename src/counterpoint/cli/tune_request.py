@@ -92,7 +92,7 @@ def read_share(option: str, text: str, *, example: str, of: str = "the step") ->
     return value
 
 
-_WITH_TARGET: Final = "use --target 8xH100: with the name of your GPUs"
+_WITH_TARGET: Final = "use --target 8xH100, with the name of your GPUs"
 HOME: Final = Path("counterpoint-studies")
 _LEAST_CAP: Final = 2
 _MOST_COMPILES: Final = 24
@@ -249,6 +249,10 @@ def _base(command: tuple[str, ...], tried: TriedOptions, target: Target | None) 
     return inherited.merged(settings) if inherited.xla else settings
 
 
+_SWITCHES: Final = ("--ablate", "--dry-run", "--json", "--schedule-only")
+"""Words behind `--arm` that were hardly meant as options of the program."""
+
+
 def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
     """Refuse arms that can't be parsed; names from the study's space are checked later."""
     from counterpoint.flags.settings import Settings
@@ -260,6 +264,11 @@ def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
         return
     drafts = drafts_for(read_space(space) if space is not None else SpaceFile(file=""))
     for text in arms:
+        if text in _SWITCHES:
+            raise UsageError(
+                f"--arm needs a value, and {text} is a switch of tune",
+                next="counterpoint tune --arm '--xla_gpu_enable_triton_gemm=false' -- CMD",
+            )
         if is_label(text, drafts) or is_of_command(text):
             continue
         try:
