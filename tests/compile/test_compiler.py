@@ -324,8 +324,8 @@ def test_a_plugin_of_another_release_is_refused(workload: Workload, tmp_path: Pa
 
 COMPILE = """
 import hashlib, sys
-from counterpoint.compile import compile_workload
-from counterpoint.compile.inputs import load_workload
+from counterpoint.compile.compiler import compile_workload
+from counterpoint.compile.inputs.workload import load_workload
 from counterpoint.hardware.targets import parse_target
 compiled = compile_workload(load_workload(sys.argv[1]), parse_target("8xH100"))
 print(hashlib.sha256(repr(list(compiled.program.instructions)).encode()).hexdigest())

@@ -184,8 +184,9 @@ def test_who_stops_listening_ends_all_workers(workload: Workload, scratch: Path)
 
 MANY = """
 import sys
-from counterpoint.compile import CompileTask, compile_all
-from counterpoint.compile.inputs import load_workload
+from counterpoint.compile.pool import compile_all
+from counterpoint.compile.task import CompileTask
+from counterpoint.compile.inputs.workload import load_workload
 from counterpoint.hardware.targets import parse_target
 workload, target = load_workload(sys.argv[1]), parse_target("8xH100")
 name = "xla_gpu_all_gather_combine_threshold_bytes"

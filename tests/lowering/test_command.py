@@ -314,7 +314,7 @@ def test_a_program_is_chosen_by_name(tmp_path: Path) -> None:
     [
         (scripts.EAGER, None, ("without jitting a function", "jax.jit")),
         (scripts.FAILING, None, ("exit code 1", "ValueError: no data at gs://here")),
-        ("import jax\njax.jit(lambda x: x)(1)", "step", ("program=step", "jit__lambda")),
+        ("import jax\njax.jit(lambda x: x)(1)", "step", ("--program step", "jit__lambda")),
         ("print('no jax')", None, ("Python processes imported jax", "-- python train.py")),
     ],
     ids=["eager", "failing", "other name", "no jax"],

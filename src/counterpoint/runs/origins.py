@@ -277,10 +277,10 @@ def _replaced(origin: SettingOrigin, lost: SettingWrite) -> str:
     change = f"{by} removes it" if value is None else f"{by} sets it to {value or 'nothing'}"
     if trap := _trap(by, origin.variable):
         return f"{name}={lost.value} of {INHERITED} does not count: {change} ({trap})"
-    argument = "set=" if origin.name != origin.variable else "env="
+    option = "--set" if origin.name != origin.variable else "--env"
     return (
         f"{name}={lost.value} of {INHERITED} does not count: {change} (to put yours last, pass it"
-        f" with `{argument}`)"
+        f" with {option})"
     )
 
 
