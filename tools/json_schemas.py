@@ -5,18 +5,15 @@ make docs        (tools/make_docs.py writes them to docs/reference/schema/)
 
 from __future__ import annotations
 
-import importlib
 import json
-import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import msgspec
 
-from counterpoint import report
-from counterpoint.report.json import Result
 from counterpoint.runs.records import RankManifest, RunManifest
 from counterpoint.tune.study.records import Record
+from result_types import fields_by_key, objects_in, results
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _JOURNAL = {
@@ -32,25 +29,11 @@ _JOURNAL = {
 
 def json_schemas() -> Mapping[str, str]:
     """The text of each schema, by the name of its file."""
-    made = {f"{name}.json": _whole(_schema(name, kind)) for name, kind in results().items()}
+    made = {f"{name}.json": _whole(_schema(name, kind), kind) for name, kind in results().items()}
     made["run.json"] = _schema("run", RunManifest)
     made["rank.json"] = _schema("rank", RankManifest)
     made["journal.json"] = _journal()
     return {name: json.dumps(text, indent=1) + "\n" for name, text in sorted(made.items())}
-
-
-def results() -> Mapping[str, type[Result]]:
-    """The types of what commands print, by name: `explain`, `flags.check`, `pgle-make`."""
-    for module in pkgutil.walk_packages(report.__path__, f"{report.__name__}."):
-        importlib.import_module(module.name)
-    return {str(tag).split(".", 1)[1].partition("/")[0]: kind for tag, kind in _tagged(Result)}
-
-
-def _tagged(kind: type[Result]) -> Iterator[tuple[object, type[Result]]]:
-    if kind.__struct_config__.tag is not None:
-        yield kind.__struct_config__.tag, kind
-    for one in kind.__subclasses__():
-        yield from _tagged(one)
 
 
 def _schema(name: str, kind: type[Any]) -> dict[str, Any]:
@@ -67,13 +50,19 @@ def _id(name: str) -> str:
     return f"urn:counterpoint:{name}:1"
 
 
-def _whole(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a result, in which dataclasses, too, have all of their keys and no other."""
-    for kind in schema["$defs"].values():
+def _whole(schema: dict[str, Any], top: type[Any]) -> dict[str, Any]:
+    """The schema of a result, with the meaning of each key.
+
+    Dataclasses, too, have all of their keys and no other.
+    """
+    fields = {kind.__name__: fields_by_key(kind) for kind in (top, *objects_in(top))}
+    for name, kind in schema["$defs"].items():
         if "properties" in kind:
             kind |= {"required": [*kind["properties"]], "additionalProperties": False}
-            for key in kind["properties"].values():
-                key.pop("default", None)
+            for key, value in kind["properties"].items():
+                value.pop("default", None)
+                if key in fields[name]:
+                    value["description"] = fields[name][key].meaning
     return schema
 
 

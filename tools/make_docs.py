@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from counterpoint.cli.explain_code import RULES
+from json_pages import pages_of_fields
 from json_schemas import json_schemas
 from recipe_pages import recipes_of_others
 from release_marks import marked_pages
@@ -40,7 +41,7 @@ def write_pages(docs: Path) -> None:
     for old in (*docs.glob("rules/*.md"), *docs.glob("reference/schema/*.json")):
         if str(old.relative_to(docs)) not in pages:
             old.unlink()
-    for path, text in {**pages, **marked_pages(docs)}.items():
+    for path, text in {**pages, **marked_pages(docs), **pages_of_fields(docs)}.items():
         (docs / path).parent.mkdir(parents=True, exist_ok=True)
         (docs / path).write_text(text, encoding="utf-8")
 

@@ -16,31 +16,10 @@ from counterpoint.report.explain.network_document import network_document
 from counterpoint.report.explain.network_json import network_json
 from counterpoint.report.terminal import plain_text
 from counterpoint.timeline.model import Timeline
-from json_reference import documented
+from json_reference import PAGES, check_documented
 from real_profiles import opened
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "network-json.md"
-
-TYPES: dict[str, Callable[[Any], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "strings": lambda value: all(isinstance(one, str) for one in value),
-    "int": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "ints": lambda value: isinstance(value, list),
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    "object": lambda value: isinstance(value, dict),
-    "objects": lambda value: all(isinstance(one, dict) for one in value),
-    "null": lambda value: value is None,
-}
-
-
-def check(data: dict[str, Any]) -> None:
-    for section, keys in documented(REFERENCE).items():
-        entries = data[section] if section else [data]
-        for entry in entries:
-            assert set(entry) == set(keys), section
-            for key, kind in keys.items():
-                allowed = any(TYPES[one](entry[key]) for one in kind.split(" or "))
-                assert allowed, f"{section}.{key}: {entry[key]!r} is no {kind}"
+REFERENCE = PAGES / "network-json.md"
 
 
 def refuse(constant: str) -> float:
@@ -51,10 +30,8 @@ def data_of(timeline: Timeline) -> dict[str, Any]:
     return json.loads(network_json(analyze_network(timeline)), parse_constant=refuse)
 
 
-def test_every_section_is_documented() -> None:
+def test_each_collective_has_a_row_in_each_table() -> None:
     data = data_of(timelines.two_devices())
-    tables = {key for key, kind in documented(REFERENCE)[""].items() if kind == "objects"}
-    assert tables | {""} == set(documented(REFERENCE))
     assert len(data["collectives"]) == len(data["slack"]) == len(data["bursts"]) == 1
 
 
@@ -62,7 +39,7 @@ def test_every_section_is_documented() -> None:
     "timeline", [timelines.two_devices, timelines.two_devices_without_hlo], ids=["hlo", "names"]
 )
 def test_the_contract(timeline: Callable[[], Timeline]) -> None:
-    check(data_of(timeline()))
+    check_documented(data_of(timeline()), REFERENCE)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +51,7 @@ def test_the_contract(timeline: Callable[[], Timeline]) -> None:
 )
 def test_the_contract_on_real_profiles(shared: Path, name: str) -> None:
     data = data_of(opened(f"{shared}/data/traces/{name}"))
-    check(data)
+    check_documented(data, REFERENCE)
     sent = sum((row["wire_bytes"] or 0) * row["count"] for row in data["collectives"])
     assert sum(row["bytes"] for row in data["demand"]) == pytest.approx(sent, abs=1)
     assert sum(row["bytes"] for row in data["bursts"]) == pytest.approx(sent, abs=1)
@@ -97,5 +74,5 @@ def test_a_step_without_communication_says_so() -> None:
     text = plain_text(network_document(analyze_network(silent), 10))
     assert "no collective" in text
     data = data_of(silent)
-    check(data)
+    check_documented(data, REFERENCE)
     assert data["collectives"] == data["demand"] == []

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import polars as pl
 
 from counterpoint.core import Range, UsageError, as_html, shorten_names
+from counterpoint.core.field import Field
 from counterpoint.core.printable import counted_noun
 from counterpoint.core.rules import found_by
 from counterpoint.core.stopwatch import Stopwatch
@@ -151,16 +152,38 @@ _MOSTLY: Final = 0.9
 class ProgramUse:
     """A compiled module, its executions per device, and its device time over the profile."""
 
-    index: int  # its value in the column `program` of ops and collectives
-    name: str
-    fingerprint: str | None
-    executions: int
-    device_ms: float
-    is_step: bool
-    runs_per_step: int = 0  # 0: it is no part of a step
-    step_ms: float = 0.0  # time that it takes of one
-    place: int | None = None  # its turn within a step, from 0
-    builds: tuple[int, ...] = ()  # indices of all programs of its function, if a step runs either
+    index: Annotated[
+        int, Field("the value of `program` in ops and collectives")
+    ]  # its value in the column `program` of ops and collectives
+    name: Annotated[str, Field("the module")]
+    fingerprint: Annotated[
+        str | None, Field("its fingerprint; several, separated by commas, if hosts differ")
+    ]
+    executions: Annotated[
+        int, Field("number of runs on a device, over the whole profile, or in `chosen_steps`")
+    ]
+    device_ms: Annotated[float, Field("time on a device, over the same")]
+    is_step: Annotated[
+        bool, Field("true for the step's program; of several, the one with most device time")
+    ]
+    runs_per_step: Annotated[int, Field("how often a step runs it; 0: it is no part of a step")] = (
+        0  # 0: it is no part of a step
+    )
+    step_ms: Annotated[float, Field("time on a device that it takes of a median step")] = (
+        0.0  # time that it takes of one
+    )
+    place: Annotated[
+        int | None,
+        Field("its turn among the programs of a step, from 0; null: it is no part of a step"),
+    ] = None  # its turn within a step, from 0
+    builds: Annotated[
+        tuple[int, ...],
+        Field(
+            "the `index` of every program of its function (compiled for other shapes or static "
+            "arguments), one or another of which a step runs; empty: it is no part of a step, or "
+            "another build is listed as that part"
+        ),
+    ] = ()  # indices of all programs of its function, if a step runs either
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,11 +9,13 @@ no other to compare with: its slowest link slows all of it alike.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core.field import Field
 from counterpoint.fleet.digest import group_numbers
 from counterpoint.fleet.fleet import Fleet, Matrix
 from counterpoint.fleet.stragglers import often_late
@@ -28,12 +30,14 @@ _WORTH = 0.02
 class SlowGroup:
     """Devices whose collective takes `more_ms` longer than that of the other groups."""
 
-    devices: tuple[str, ...]
-    hosts: tuple[str, ...]
-    more_ms: float
-    steps: int  # in which it does
-    of_steps: int
-    chance: float
+    devices: Annotated[tuple[str, ...], Field("the devices of the group")]
+    hosts: Annotated[tuple[str, ...], Field("their hosts")]
+    more_ms: Annotated[
+        float, Field("by how much its collective takes longer than that of the other groups")
+    ]
+    steps: Annotated[int, Field("in so many steps")]  # in which it does
+    of_steps: Annotated[int, Field("of so many")]
+    chance: Annotated[float, Field("the probability of that by chance")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
+from counterpoint.core.field import Field
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.doctor import Checkup, SharedResult, Status
 from counterpoint.report.document import (
@@ -123,25 +124,59 @@ def next_command(checkup: Checkup) -> str:
 class HostVerdict(Result):
     """The result of a check; `hosts` is null if it is about all hosts together."""
 
-    code: Annotated[str, At("verdict.code")]
-    name: Annotated[str, At("verdict.name")]
-    status: Annotated[str, At("verdict.status")]
-    found: Annotated[str, At("verdict.found")]
-    wanted: Annotated[TextOrNull, At("verdict.wanted")]
-    why: Annotated[TextOrNull, At("verdict.why")]
-    remedy: Annotated[TextOrNull, At("verdict.remedy")]
-    source: Annotated[TextOrNull, At("verdict.source")]
-    hosts: TextsOrNull
+    code: Annotated[str, At("verdict.code"), Field("code of the check: `DOC403`")]
+    name: Annotated[str, At("verdict.name"), Field("its name: `tcp-buffers`")]
+    status: Annotated[
+        str,
+        At("verdict.status"),
+        Field("`error`, `warning`, `note`, `unknown`, `ok`, `not applicable`"),
+    ]
+    found: Annotated[
+        str,
+        At("verdict.found"),
+        Field("the observed state; for `unknown` and `not applicable`, the reason"),
+    ]
+    wanted: Annotated[
+        TextOrNull,
+        At("verdict.wanted"),
+        Field("the wanted state"),
+    ]
+    why: Annotated[
+        TextOrNull,
+        At("verdict.why"),
+        Field("the consequence of any other state"),
+    ]
+    remedy: Annotated[
+        TextOrNull,
+        At("verdict.remedy"),
+        Field("a command to paste; the text after `#` is a comment"),
+    ]
+    source: Annotated[TextOrNull, At("verdict.source"), Field("the source of the wanted value")]
+    hosts: Annotated[
+        TextsOrNull,
+        Field("hosts with this verdict; null if it is about all hosts together (DOC6xx)"),
+    ]
 
 
 class Doctor(Result, tag_field="schema", tag="counterpoint.doctor/1"):
     """Problems of the hosts: `counterpoint doctor --json`."""
 
-    failed: bool
-    hosts: tuple[str, ...]
-    verdicts: tuple[HostVerdict, ...]
-    compared: Mapping[str, str] | None
-    next: str
+    failed: Annotated[bool, Field("true if any verdict is an error or a warning (exit code 1)")]
+    hosts: Annotated[
+        tuple[str, ...],
+        Field("the name of the host; with `--compare`, those of all, in the order of the files"),
+    ]
+    verdicts: Annotated[
+        tuple[HostVerdict, ...], Field("results of the checks, most severe first; see below")
+    ]
+    compared: Annotated[
+        Mapping[str, str] | None,
+        Field(
+            "what `--compare` compares: versions, settings and limits by name; null if the report "
+            "is of several hosts"
+        ),
+    ]
+    next: Annotated[str, Field("the command to run next")]
 
 
 def doctor_json(checkup: Checkup, next: str) -> str:

@@ -189,12 +189,11 @@ def _fields(kind: type[Any]) -> dict[str, tuple[_Maker, _Maker]]:
 
 
 def _taker(name: str, kind: Any) -> _Maker:  # noqa: ANN401
-    origin, inner = get_origin(kind), get_args(kind)
-    if kind is type(None):
+    bare, *marks = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+    if bare is type(None):
         return lambda _: None
-    if origin is Literal and len(inner) == 1:
-        return lambda _: inner[0]
-    marks = inner[1:] if origin is Annotated else ()
+    if get_origin(bare) is Literal and len(values := get_args(bare)) == 1:
+        return lambda _: values[0]
     mark = next((mark for mark in marks if isinstance(mark, At | CountOf | ReasonUnknown)), None)
     if mark is not None:
         return mark.take

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
+from counterpoint.core.field import Field
 from counterpoint.tune.executors.executor import ProcessShape, TrialLimits
 from counterpoint.tune.statistics.estimate import DecisionRule
 
@@ -13,8 +15,8 @@ from counterpoint.tune.statistics.estimate import DecisionRule
 class Budget:
     """The limit on trials, seconds, or both; None means no limit."""
 
-    trials: int | None = None
-    seconds: float | None = None
+    trials: Annotated[int | None, Field("runs; null: no limit of that kind")] = None
+    seconds: Annotated[float | None, Field("time; null: no limit of that kind")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

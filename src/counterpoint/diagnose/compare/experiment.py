@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 from counterpoint.core import Basis, CounterpointError
+from counterpoint.core.field import Field
 from counterpoint.core.printable import some
 from counterpoint.diagnose.compare.side import Side, names_in_step
 from counterpoint.diagnose.step_programs import programs_in_step
@@ -55,10 +56,10 @@ class DifferenceKind(StrEnum):
 class SideDifference:
     """One difference; None if a side lacks it or does not record it."""
 
-    about: DifferenceKind
-    what: str
-    a: str | None
-    b: str | None
+    about: Annotated[DifferenceKind, Field("`experiment`, `program`, `setting` or `version`")]
+    what: Annotated[str, Field("what differs")]
+    a: Annotated[str | None, Field("of A; null if not set")]
+    b: Annotated[str | None, Field("of B; null if not set")]
 
 
 def differences(a: Side, b: Side) -> tuple[SideDifference, ...]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from counterpoint.core import Unknown
+from counterpoint.core.field import Field
 from counterpoint.diagnose.compare.compared_op import STEP, ComparedOp
 from counterpoint.diagnose.compare.matching import MatchStage, OpMatch
 from counterpoint.hlo.model.program import Program
@@ -19,10 +21,10 @@ _US_PER_MS = 1e3
 class RegroupedCollectives:
     """Collectives of A merged into one in B, or the reverse; `bytes` per step."""
 
-    a: tuple[str, ...]
-    b: tuple[str, ...]
-    kind: str
-    bytes: int
+    a: Annotated[tuple[str, ...], Field("names in A")]
+    b: Annotated[tuple[str, ...], Field("names in B")]
+    kind: Annotated[str, Field("the kind of collective")]
+    bytes: Annotated[int, Field("moved in a step")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

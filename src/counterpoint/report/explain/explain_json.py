@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
+from counterpoint.core.field import Field
 from counterpoint.diagnose.explanation import Explanation, ProgramUse
 from counterpoint.report.json import At, CountOf, Large, Pair, Result, fill, json_text
 
@@ -19,220 +20,387 @@ if TYPE_CHECKING:
 class ReadRunJson(Result):
     """The Run that was named, and how it ended."""
 
-    path: str
-    outcome: Annotated[str, At("outcome.kind")]
-    detail: str | None
+    path: Annotated[str, Field("the Run's directory")]
+    outcome: Annotated[
+        str,
+        At("outcome.kind"),
+        Field(
+            "`ok`, `out_of_memory`, `signal`, `running`, ..., as in [the Run "
+            "directory](run-directory.md)"
+        ),
+    ]
+    detail: Annotated[
+        str | None, Field("more about the outcome: the signal, the exit code; null: nothing")
+    ]
 
 
 class HostClock(Result):
     """A host; its clock runs ahead by the offset, which is subtracted from its times."""
 
-    name: str
-    source: str
-    clock_offset_ms: float | None
+    name: Annotated[str, Field("the host")]
+    source: Annotated[str, Field("its file")]
+    clock_offset_ms: Annotated[float | None, Field("subtracted from its times; null: not aligned")]
 
 
 class StepsJson(Result):
     """Step time, of the profile and as the Run itself counted it."""
 
-    count: int
-    median_ms: float | None
-    mean_ms: float | None
-    min_ms: float | None
-    max_ms: float | None
-    p10_ms: float | None
-    p90_ms: float | None
-    execution_ms: float | None
-    window: str
-    window_ms: float | None
-    how: str
-    run_median_ms: float | None
-    run_steps: int | None
+    count: Annotated[int, Field("number of steps that count")]
+    median_ms: Annotated[
+        float | None,
+        Field(
+            "from the start of a step to the start of the next; of an even number of steps, the "
+            "mean of the two in the middle; null: no whole step"
+        ),
+    ]
+    mean_ms: Annotated[
+        float | None,
+        Field(
+            "what a stopwatch around all of these steps shows, divided by their number; null as "
+            "`median_ms`"
+        ),
+    ]
+    min_ms: Annotated[float | None, Field("the shortest")]
+    max_ms: Annotated[float | None, Field("the longest")]
+    p10_ms: Annotated[float | None, Field("the tenth percentile; null below ten steps")]
+    p90_ms: Annotated[float | None, Field("the ninetieth percentile; null below ten steps")]
+    execution_ms: Annotated[
+        float | None, Field("from the first op of the step's program to its last")
+    ]
+    window: Annotated[
+        str,
+        Field(
+            "what all other figures describe: `step`; `run`, one run of the step's program, if "
+            "there is no whole step or the requested one is not whole; `profile`, the whole "
+            "profile, if the program is also unknown"
+        ),
+    ]
+    window_ms: Annotated[
+        float | None,
+        Field("its length: for `step`, `median_ms`, or `mean_ms` if half of the steps are slow"),
+    ]
+    how: Annotated[str, Field("how steps were found")]
+    run_median_ms: Annotated[
+        float | None,
+        Field(
+            "the median step by the Run's own count (annotations or printed lines); if the "
+            "profile has no step markers and `median_ms` differs by more than 25%, this is the "
+            "step time, and `median_ms` is that of one run of a program; null: no Run was named, "
+            "or it counted too few steps"
+        ),
+    ]
+    run_steps: Annotated[int | None, Field("number of these steps")]
 
 
 class BreakdownJson(Result):
-    """The parts of a step."""
+    """The parts of a step: all but `collective_hidden_ms` add up to it."""
 
-    compute_ms: float | None
-    collective_exposed_ms: float | None
-    collective_hidden_ms: float | None
-    copy_exposed_ms: float | None
-    idle_ms: float | None
+    compute_ms: Annotated[float | None, Field("a kernel computes")]
+    collective_exposed_ms: Annotated[
+        float | None, Field("no kernel computes, and a collective runs")
+    ]
+    collective_hidden_ms: Annotated[
+        float | None, Field("the part of compute that overlaps a collective")
+    ]
+    copy_exposed_ms: Annotated[float | None, Field("neither runs, and data is copied")]
+    idle_ms: Annotated[
+        float | None, Field("nothing runs, or only Python of the host that the program calls")
+    ]
 
 
 class DeviceBreakdown(BreakdownJson):
     """The breakdown of one device."""
 
-    device: int
+    device: Annotated[int, Field("the device's number")]
 
 
 class PhasesJson(Result):
-    """Busy time by phase."""
+    """Busy time by phase: the phases add up to the step without its idle time."""
 
-    forward_ms: float | None
-    backward_ms: float | None
-    remat_ms: float | None
-    optimizer_ms: float | None
-    other_ms: float | None
+    forward_ms: Annotated[float | None, Field("the forward pass")]
+    backward_ms: Annotated[float | None, Field("the backward pass")]
+    remat_ms: Annotated[float | None, Field("recomputed for the backward pass")]
+    optimizer_ms: Annotated[float | None, Field("the update of the parameters")]
+    other_ms: Annotated[float | None, Field("unknown phases included")]
 
 
 class OpJson(Result):
     """An op, and its time in a step."""
 
-    op: str
-    category: str
-    phase: str | None
-    scope: str | None
-    source: str | None
-    count: float
-    self_ms: float
-    share: float | None
-    program: int | None
-    flops: Large | None
-    bytes_accessed: Large | None
+    op: Annotated[str, Field("the HLO instruction; for a kernel without one, its own name")]
+    category: Annotated[str, Field("`matmul`, `attention`, `collective`, `copy`, ...")]
+    phase: Annotated[str | None, Field("as in `phases`")]
+    scope: Annotated[str | None, Field("the path of names in the user's code")]
+    source: Annotated[str | None, Field("file:line")]
+    count: Annotated[float, Field("executions per step and device")]
+    self_ms: Annotated[float, Field("without the ops nested in it")]
+    share: Annotated[float | None, Field("of the step; overlapping ops may add up to more than 1")]
+    program: Annotated[int | None, Field("`index` of a program")]
+    flops: Annotated[Large | None, Field("operations of one execution")]
+    bytes_accessed: Annotated[Large | None, Field("bytes of one execution")]
 
 
 class OpGroupJson(Result):
-    """Ops summed up by scope, source or category."""
+    """Ops summed up by scope, by source and by category, one after the other.
 
-    by: str
-    name: str | None
-    category: str
-    self_ms: float
-    share: float | None
-    ops: int
-    count: float
-    forward_ms: float
-    backward_ms: float
-    remat_ms: float
-    optimizer_ms: float
-    other_ms: float
-    longest: str
+    The rows of each add up to the time in ops.
+    """
+
+    by: Annotated[str, Field("`scope`, `source` or `category`")]
+    name: Annotated[
+        str | None,
+        Field(
+            "the scope with `*` for the numbers of repeated layers, the line, the category; null: "
+            "unknown"
+        ),
+    ]
+    category: Annotated[str, Field("the category with most of its time")]
+    self_ms: Annotated[float, Field("time of its ops, without the ops nested in them")]
+    share: Annotated[float | None, Field("of the step; overlapping ops may add up to more than 1")]
+    ops: Annotated[int, Field("number of ops")]
+    count: Annotated[float, Field("executions per step and device")]
+    forward_ms: Annotated[float, Field("the part of `self_ms` in this phase")]
+    backward_ms: Annotated[float, Field("as `forward_ms`")]
+    remat_ms: Annotated[float, Field("as `forward_ms`")]
+    optimizer_ms: Annotated[float, Field("as `forward_ms`")]
+    other_ms: Annotated[float, Field("including unknown phases")]
+    longest: Annotated[str, Field("the op with most of the time")]
 
 
 class CollectiveJson(Result):
-    """A collective, the time it takes and the part that the step waits for."""
+    """A collective, the time it takes and the part that the step waits for.
 
-    op: str
-    kind: str | None
-    bytes: int | None
-    group_size: int | None
-    count: float
-    total_ms: float
-    exposed_ms: float
-    hidden_share: float | None
-    wait_ms: float | None
-    algbw_gbps: float | None
-    busbw_gbps: float | None
-    median_ms: float
-    transfer_ms: float | None
-    mean_transfer_ms: float | None
-    slack_ms: float | None
-    message_bytes: int | None
-    phase: str | None
-    scope: str | None
-    source: str | None
-    program: int | None
+    Sizes and bandwidths are those of nccl-tests.
+    """
+
+    op: Annotated[str, Field("the HLO instruction; for an asynchronous one, its start")]
+    kind: Annotated[str | None, Field("`all-gather`, `all-reduce`, `reduce-scatter`, ...")]
+    bytes: Annotated[
+        int | None, Field("the result of all ranks (all-gather) or the input (reduce-scatter)")
+    ]
+    group_size: Annotated[int | None, Field("participating ranks")]
+    count: Annotated[float, Field("executions per step and device")]
+    total_ms: Annotated[float, Field("per step, start to end, including waiting")]
+    exposed_ms: Annotated[
+        float, Field("the part of `total_ms` during which the device computes nothing")
+    ]
+    hidden_share: Annotated[float | None, Field("the hidden share of `total_ms`")]
+    wait_ms: Annotated[float | None, Field("per step, for the last rank; null with one device")]
+    algbw_gbps: Annotated[
+        float | None, Field("10^9 bytes per second: `bytes` / mean time on the last rank")
+    ]
+    busbw_gbps: Annotated[
+        float | None, Field("the same times the factor of the kind, comparable with a link")
+    ]
+    median_ms: Annotated[
+        float, Field("the median of single executions, start to end, including waiting")
+    ]
+    transfer_ms: Annotated[float | None, Field("the median of single executions on the last rank")]
+    mean_transfer_ms: Annotated[
+        float | None, Field("the mean of the same, used for the bandwidths")
+    ]
+    slack_ms: Annotated[
+        float | None,
+        Field("the median of single executions, from the start until the device has no other work"),
+    ]
+    message_bytes: Annotated[int | None, Field("bytes that one rank sends or receives")]
+    phase: Annotated[str | None, Field("as in `phases`")]
+    scope: Annotated[str | None, Field("as in `ops`")]
+    source: Annotated[str | None, Field("as in `ops`")]
+    program: Annotated[int | None, Field("`index` of a program")]
 
 
 class UtilizationJson(Result):
-    """The utilization of a chip."""
+    """The utilization of a chip.
 
-    chip: str | None
-    busy_share: float | None
-    flops_per_s: Large | None
-    recomputed_flops_per_s: Large | None
-    flops_known_share: float | None
-    mfu: float | None
-    hfu: float | None
-    bytes_per_s: Large | None
-    hbm_share: float | None
+    Operations are those of the compiled ops, including recomputed ones.
+    """
+
+    chip: Annotated[str | None, Field("null: unknown, or the devices differ")]
+    busy_share: Annotated[float | None, Field("of the step")]
+    flops_per_s: Annotated[Large | None, Field("operations per second")]
+    recomputed_flops_per_s: Annotated[
+        Large | None,
+        Field(
+            "the part of `flops_per_s` that is recomputed for the backward pass; null: no op's "
+            "phase is known"
+        ),
+    ]
+    flops_known_share: Annotated[
+        float | None, Field("share of compute time in ops whose operations are known")
+    ]
+    mfu: Annotated[
+        float | None,
+        Field(
+            "model FLOPs utilization: `flops_per_s` without `recomputed_flops_per_s`, as a share "
+            "of the chip's dense bf16 peak. Where phases are not known, an upper bound: "
+            "recomputation is in it"
+        ),
+    ]
+    hfu: Annotated[
+        float | None,
+        Field("hardware FLOPs utilization: all of `flops_per_s`, as a share of that peak"),
+    ]
+    bytes_per_s: Annotated[Large | None, Field("read and written by ops")]
+    hbm_share: Annotated[
+        float | None,
+        Field(
+            "of the memory's peak; null where it would exceed it, as bytes from caches count too"
+        ),
+    ]
 
 
 class GapJson(Result):
     """A time in which a device, given by its row of `Timeline.devices`, is idle."""
 
-    device: int
-    start_ps: int
-    dur_ps: int
+    device: Annotated[int, Field("row of `Timeline.devices`")]
+    start_ps: Annotated[int, Field("its start on the Timeline")]
+    dur_ps: Annotated[int, Field("its length")]
 
 
 class EvidenceJson(Result):
     """The evidence of a finding: rows of tables of the Timeline, or gaps between its spans."""
 
-    what: str
-    ms: float | None
-    spans: tuple[int, ...]
-    gaps: tuple[GapJson, ...]
-    events: tuple[int, ...]
-    transfers: tuple[int, ...]
+    what: Annotated[str, Field("what was seen")]
+    ms: Annotated[float | None, Field("its time; null: it is no time")]
+    spans: Annotated[
+        tuple[int, ...],
+        Field("rows of `Timeline.spans`, of which only those of `chosen_steps` are read"),
+    ]
+    gaps: Annotated[tuple[GapJson, ...], Field("the worst of idle time")]
+    events: Annotated[tuple[int, ...], Field("the host's work, as rows of `Timeline.host_events`")]
+    transfers: Annotated[tuple[int, ...], Field("rows of `Timeline.transfers`")]
 
 
 class RemedySettings(Result):
     """Settings to add."""
 
-    xla: Annotated[dict[str, str], At("flags")]
-    env: Annotated[dict[str, str], At("environment")]
+    xla: Annotated[dict[str, str], At("flags"), Field("XLA flags, by name")]
+    env: Annotated[dict[str, str], At("environment"), Field("environment variables, by name")]
 
 
 class FindingJson(Result):
     """A loss, what it could save and its remedy."""
 
-    code: str
-    title: str
-    detail: str
-    saves_ms: Pair | None
-    mean_step_ms: float | None
-    basis: str
-    evidence: tuple[EvidenceJson, ...]
-    remedy: str
-    settings: Annotated[RemedySettings, At("remedy")]
-    doubt: str | None
-    share: float | None
-    is_small: bool
+    code: Annotated[str, Field("the code of the rule; never changes")]
+    title: Annotated[str, Field("the finding in one sentence")]
+    detail: Annotated[str, Field("the explanation")]
+    saves_ms: Annotated[
+        Pair | None,
+        Field(
+            "the possible saving per step: the certain part, and the maximum; null: the finding "
+            "is about the profile, not about time"
+        ),
+    ]
+    mean_step_ms: Annotated[
+        float | None,
+        Field(
+            "the mean step, if `saves_ms` is a saving of that one because only some steps have "
+            "the loss (those that compile), and a median step does not; null: `saves_ms` is a "
+            "saving of `window_ms`"
+        ),
+    ]
+    basis: Annotated[str, Field("as above")]
+    evidence: Annotated[
+        tuple[EvidenceJson, ...],
+        Field("what shows it"),
+    ]
+    remedy: Annotated[str, Field("what to change")]
+    settings: Annotated[
+        RemedySettings,
+        At("remedy"),
+        Field("settings to add; often none"),
+    ]
+    doubt: Annotated[str | None, Field("reason to suspect a false alarm")]
+    share: Annotated[
+        float | None,
+        Field("the most it could save, by the step, or by `mean_step_ms`; null: as `saves_ms`"),
+    ]
+    is_small: Annotated[
+        bool,
+        Field(
+            "whether that is at most 3%, or the standard error of the median step: the report "
+            "lists it as a small loss, not worth a user's time"
+        ),
+    ]
 
 
 class Explained(Result):
     """The fields that `explain` and `predict` share."""
 
-    run: ReadRunJson | None
-    inputs: tuple[str, ...]
-    notes: tuple[str, ...]
-    truncated: bool
-    step: int | None
-    selected_devices: tuple[int, ...] | None
-    hosts: Annotated[int, CountOf("hosts")]
-    devices: Annotated[int, At("device_count")]
-    device_kind: str
-    host_clocks: Annotated[tuple[HostClock, ...], At("hosts")]
-    programs: tuple[ProgramUse, ...]
-    steps: StepsJson
-    breakdown: BreakdownJson
-    device_breakdowns: tuple[DeviceBreakdown, ...]
-    phases: PhasesJson
-    ops: tuple[OpJson, ...]
-    groups: tuple[OpGroupJson, ...]
-    collectives: tuple[CollectiveJson, ...]
-    utilisation: Annotated[UtilizationJson, At("utilization")]
-    findings: tuple[FindingJson, ...]
-    verdict: str | None
+    run: Annotated[
+        ReadRunJson | None, Field("the named Run, and how it ended; null: no Run was named")
+    ]
+    inputs: Annotated[tuple[str, ...], Field("paths as given")]
+    notes: Annotated[
+        tuple[str, ...], Field("limits of the figures: data that is missing, left out or assumed")
+    ]
+    truncated: Annotated[bool, Field("events are missing from the profile")]
+    step: Annotated[
+        int | None, Field("the requested step, by the number of its marker; null: a median step")
+    ]
+    selected_devices: Annotated[tuple[int, ...] | None, Field("the requested devices; null: all")]
+    hosts: Annotated[
+        int, CountOf("hosts"), Field("number of hosts read; each process of a machine counts")
+    ]
+    devices: Annotated[
+        int, At("device_count"), Field("number of devices that the figures describe")
+    ]
+    device_kind: Annotated[str, Field("`gpu`, `tpu`, `cpu`")]
+    host_clocks: Annotated[
+        tuple[HostClock, ...], At("hosts"), Field("one per host, or per process of one")
+    ]
+    programs: Annotated[
+        tuple[ProgramUse, ...], Field("compiled modules that ran, longest device time first")
+    ]
+    steps: Annotated[StepsJson, Field("step time")]
+    breakdown: Annotated[BreakdownJson, Field("where the step goes")]
+    device_breakdowns: Annotated[tuple[DeviceBreakdown, ...], Field("the same for each device")]
+    phases: Annotated[PhasesJson, Field("busy time by phase")]
+    ops: Annotated[tuple[OpJson, ...], Field("by self time, longest first")]
+    groups: Annotated[tuple[OpGroupJson, ...], Field("sums of ops, below")]
+    collectives: Annotated[tuple[CollectiveJson, ...], Field("by exposed time, longest first")]
+    utilisation: Annotated[UtilizationJson, At("utilization"), Field("utilization of a chip")]
+    findings: Annotated[tuple[FindingJson, ...], Field("losses, largest expected saving first")]
+    verdict: Annotated[
+        str | None,
+        Field(
+            "what the report says in place of the largest losses if none is above 3% of the step "
+            "and its noise; null: one is, or the step is unknown"
+        ),
+    ]
 
 
 class ChosenStepsJson(Result):
     """The chosen steps: the first, the last, how many, and how many whole ones were recorded."""
 
-    first: int
-    last: int
-    count: int
-    recorded: int
+    first: Annotated[int, Field("number of the first")]
+    last: Annotated[int, Field("number of the last")]
+    count: Annotated[int, Field("how many were chosen")]
+    recorded: Annotated[int, Field("how many whole ones were recorded")]
 
 
 class Explain(Explained, tag_field="schema", tag="counterpoint.explain/1"):
     """The time of a step: `counterpoint explain --json`."""
 
-    basis: str
-    chosen_steps: ChosenStepsJson | None
-    timings: dict[str, float] | None
+    basis: Annotated[
+        str,
+        Field(
+            "`measured`, `predicted` or `rule of thumb`: the basis of all figures except "
+            "findings, which have their own"
+        ),
+    ]
+    chosen_steps: Annotated[
+        ChosenStepsJson | None,
+        Field("with `--steps` or `--last`, the steps that are explained; null: all"),
+    ]
+    timings: Annotated[
+        dict[str, float] | None,
+        Field(
+            "with `--timings`: seconds that this command took, by part (`reading`, each table, "
+            "each rule), without the parts inside it; null: not requested"
+        ),
+    ]
 
 
 def explain_json(

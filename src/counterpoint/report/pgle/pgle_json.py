@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from counterpoint.core import Unknown
+from counterpoint.core.field import Field
 from counterpoint.pgle.checking.check import ImplausibleCost
 from counterpoint.pgle.lookups import effective_costs, same_costs
 from counterpoint.pgle.profiles.profile import InstructionCost
@@ -233,38 +234,50 @@ def pgle_check_json(
 class HiddenAtMost(Result):
     """The most transfer time that can be hidden, before and after, and that of all transfers."""
 
-    before: Annotated[float, At("hidden_before_us")]
-    after: Annotated[float, At("hidden_after_us")]
-    all: Annotated[float, At("transfers_us")] = msgspec.field(name="of")
+    before: Annotated[float, At("hidden_before_us"), Field("before the profile")]
+    after: Annotated[float, At("hidden_after_us"), Field("with it")]
+    all: Annotated[float, At("transfers_us"), Field("of all transfers")] = msgspec.field(name="of")
 
 
 class CollectiveMoveJson(Result):
     """A collective in both schedules."""
 
-    name: str
-    name_before: str
-    kind: str
-    bytes: int
-    source: str | None
-    executions: int | None
-    start_shift_us: float
-    within_us: Annotated[Pair, At("before.within_us", "after.within_us")]
-    hidden_us: Annotated[Pair, At("before.hidden_us", "after.hidden_us")]
-    transfer_us: Annotated[float | None, At("after.cost_us")]
+    name: Annotated[str, Field("its name")]
+    name_before: Annotated[str, Field("its name before; null: the same")]
+    kind: Annotated[str, Field("the kind of collective")]
+    bytes: Annotated[int, Field("of one execution")]
+    source: Annotated[str | None, Field("file:line")]
+    executions: Annotated[int | None, Field("in a step")]
+    start_shift_us: Annotated[float, Field("compute that the start passed; negative: earlier")]
+    within_us: Annotated[
+        Pair,
+        At("before.within_us", "after.within_us"),
+        Field("compute between start and done, before and after"),
+    ]
+    hidden_us: Annotated[
+        Pair,
+        At("before.hidden_us", "after.hidden_us"),
+        Field("the hidden part of its transfer, before and after"),
+    ]
+    transfer_us: Annotated[float | None, At("after.cost_us"), Field("its transfer")]
 
 
 class Moved(Result):
     """The collectives that the profile moved in the schedule."""
 
-    why_not: Annotated[str | None, ReasonUnknown()]
-    reordered: bool | None
-    basis: Literal["predicted"]
-    hidden_at_most_us: HiddenAtMost | None
-    newly_overlapped: Annotated[tuple[str, ...], At("newly_overlapped.name")]
-    no_longer_overlapped: Annotated[tuple[str, ...], At("no_longer_overlapped.name")]
-    gone: tuple[str, ...]
-    new: tuple[str, ...]
-    moves: tuple[CollectiveMoveJson, ...]
+    why_not: Annotated[str | None, ReasonUnknown(), Field("why it is not known; null: it is")]
+    reordered: Annotated[bool | None, Field("whether anything moved")]
+    basis: Annotated[Literal["predicted"], Field("`predicted`: by the profile's costs")]
+    hidden_at_most_us: Annotated[
+        HiddenAtMost | None, Field("transfer time that can be hidden at most")
+    ]
+    newly_overlapped: Annotated[tuple[str, ...], At("newly_overlapped.name"), Field("names")]
+    no_longer_overlapped: Annotated[
+        tuple[str, ...], At("no_longer_overlapped.name"), Field("names")
+    ]
+    gone: Annotated[tuple[str, ...], Field("names that only the schedule before has")]
+    new: Annotated[tuple[str, ...], Field("names that only the schedule after has")]
+    moves: Annotated[tuple[CollectiveMoveJson, ...], Field("the collectives that moved")]
 
 
 def moved(found: Movement | Unknown) -> Moved:

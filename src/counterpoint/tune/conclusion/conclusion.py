@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import median
+from typing import Annotated
 
 from counterpoint.core import Range, Unknown, as_html
+from counterpoint.core.field import Field
 from counterpoint.core.printable import counted_noun
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin, Predicted
 from counterpoint.tune.conclusion.caveats import foreign_devices
@@ -74,12 +76,21 @@ class Spent:
     `why_left` says why a finished study did not use all of it.
     """
 
-    trials: int
-    seconds: float
-    node_seconds: float
-    trials_left: int | None = None
-    seconds_left: float | None = None
-    why_left: str | None = None
+    trials: Annotated[int, Field("runs that were started")]
+    seconds: Annotated[float, Field("time that the study took")]
+    node_seconds: Annotated[float, Field("the same, times the nodes of each run")]
+    trials_left: Annotated[
+        int | None, Field("runs that the budget has left; null: no limit of that kind")
+    ] = None
+    seconds_left: Annotated[
+        float | None, Field("time that the budget has left; null: no limit of that kind")
+    ] = None
+    why_left: Annotated[
+        str | None,
+        Field(
+            "why a finished study did not use the rest; null while it runs, and if nothing is left"
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

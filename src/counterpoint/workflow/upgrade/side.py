@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 from counterpoint.compile.compiler import CompiledProgram
 from counterpoint.compile.pool import compile_all
 from counterpoint.compile.task import TIMEOUT_S
 from counterpoint.core import CounterpointError, InputError, UsageError
+from counterpoint.core.field import Field
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.lifecycle import unknown_hint
 from counterpoint.flags.settings import Settings
@@ -74,9 +75,9 @@ class UpgradeOptions:
 class LeftOutFlag:
     """A flag that is set and that a release does not accept: XLA ends the process there."""
 
-    name: str
-    value: str
-    why: str
+    name: Annotated[str, Field("the flag")]
+    value: Annotated[str, Field("its value")]
+    why: Annotated[str, Field("why this release does not accept it")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
