@@ -1,6 +1,8 @@
-"""Write the generated pages of docs/: from the catalogue, recipes, rules and the types of all JSON.
+"""Write what is made from the catalogue, recipes, rules and the types of all JSON.
 
     make docs        (python tools/make_docs.py docs)
+
+These are pages of docs/, and the types of results in web/.
 
 It also renews the releases that other pages quote from what was observed (release_marks.py). A test
 compares the committed files with what this script generates.
@@ -20,6 +22,7 @@ from recipe_pages import recipes_of_others
 from release_marks import marked_pages
 from rule_pages import rule_pages
 from web_flags import web_flags_markdown
+from web_records import RECORDS, web_records
 
 
 @cache
@@ -48,3 +51,4 @@ def write_pages(docs: Path) -> None:
 
 if __name__ == "__main__":
     write_pages(Path(sys.argv[1]))
+    Path(RECORDS).write_text(web_records(), encoding="utf-8")

@@ -10,7 +10,7 @@ import pkgutil
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import cache
-from typing import Any, get_args, get_type_hints
+from typing import Any, ClassVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -50,8 +50,10 @@ def objects_in(top: type[Any]) -> dict[type[Any], list[str]]:
 
 def kinds_in(hint: Any) -> Iterator[type[Any]]:  # noqa: ANN401 - a type or an annotation
     """Yield the types of objects in an annotation."""
-    if isinstance(hint, type) and (issubclass(hint, msgspec.Struct) or is_dataclass(hint)):
-        yield hint
+    if isinstance(hint, type):
+        kind = cast("type[Any]", hint)
+        if issubclass(kind, msgspec.Struct) or is_dataclass(kind):
+            yield kind
     for inner in get_args(hint):
         yield from kinds_in(inner)
 
@@ -59,13 +61,22 @@ def kinds_in(hint: Any) -> Iterator[type[Any]]:  # noqa: ANN401 - a type or an a
 def hints_of(kind: type[Any]) -> dict[str, Any]:
     """The type of each key."""
     keys = _keys(kind)
-    return {keys.get(name, name): hint for name, hint in get_type_hints(kind).items()}
+    return {
+        keys.get(name, name): hint
+        for name, hint in get_type_hints(kind).items()
+        if get_origin(hint) is not ClassVar and hint is not ClassVar
+    }
 
 
 def fields_by_key(kind: type[Any]) -> dict[str, Field]:
     """The Field of each key that has one."""
     keys = _keys(kind)
     return {keys.get(name, name): field for name, field in fields_of(kind).items()}
+
+
+def columns_of(kind: type[Any]) -> tuple[str, ...]:
+    """The fields that tables show; none: no table has such rows."""
+    return getattr(kind, "COLUMNS", ())
 
 
 def _keys(kind: type[Any]) -> dict[str, str]:

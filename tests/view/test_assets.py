@@ -9,7 +9,7 @@ import pytest
 from counterpoint.tune.trial.report import TrialFailure
 from counterpoint.view.page import ASSETS, asset
 
-LARGEST = 250_000
+LARGEST = 300_000
 
 
 @pytest.mark.parametrize("name", ASSETS)

@@ -17,6 +17,7 @@ class Form(Enum):
     """What a value is, by which a table chooses unit, digits and alignment."""
 
     MS = "ms"
+    RANGE = "range"  # of milliseconds
     SHARE = "share"
     COUNT = "count"
     BYTES = "bytes"
@@ -35,6 +36,7 @@ class Field:
         title: Heading of the column; empty: no table shows the field.
         form: What the value is.
         rank: Columns of the highest rank are dropped first where a screen is narrow, rank 0 never.
+        digits: Decimals of a share's percents.
         unknown: Why the value may be unknown, as a page says beside its `?`.
     """
 
@@ -42,6 +44,7 @@ class Field:
     title: str = ""
     form: Form = Form.WORD
     rank: int = 0
+    digits: int = 0
     unknown: str = ""
 
 

@@ -2,8 +2,10 @@
 
 import { intervals, type Interval } from "../charts/intervals";
 import { meter } from "../charts/bar";
+import { fieldColumns } from "../columns";
 import { fill, h } from "../dom";
 import { badge, bothSteps, figure, missing, notes, section } from "../pieces";
+import { WhatIfJsonColumns } from "../records";
 import { predicted, type Candidate, type Predicted } from "../results";
 import { table, type Column } from "../table";
 import { bytes, ms, msRange, percent, plural, signed, tick } from "../text";
@@ -243,18 +245,7 @@ function prices({ basis, unpriced }: Predicted): HTMLElement {
 
 function questions(found: Predicted): HTMLElement | null {
   if (found.what_if.length + found.unanswered.length === 0) return null;
-  type Row = Predicted["what_if"][number];
-  const columns: Column<Row>[] = [
-    { title: "question", value: (row) => row.question, cell: (row) => row.question },
-    { title: "step, ms", numeric: true, value: (row) => row.step_ms, cell: (row) => ms(row.step_ms) },
-    { title: "range", value: (row) => row.range_ms[0], cell: (row) => msRange(row.range_ms) },
-    { title: "saves, ms", numeric: true, value: (row) => row.saves_ms, cell: (row) => ms(row.saves_ms) },
-    {
-      title: "range of the saving",
-      value: (row) => row.saves_range_ms[0],
-      cell: (row) => msRange(row.saves_range_ms),
-    },
-  ];
+  const columns = fieldColumns<Predicted["what_if"][number]>(WhatIfJsonColumns);
   const open = found.unanswered.map((row) => h("p", { class: "fine" }, `${row.question}: ${row.error}`));
   return section(
     "What if",

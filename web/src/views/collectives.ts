@@ -1,12 +1,14 @@
 /** Collectives: how much time each has to hide, and how much of it is hidden. */
 
 import { legend, scatter, type Point } from "../charts/scatter";
+import { fieldColumns } from "../columns";
 import { fill, h } from "../dom";
-import { badge, figure, missing, section } from "../pieces";
+import { badge, missing, section } from "../pieces";
 import { opOpener } from "../places";
+import { CollectiveJsonColumns } from "../records";
 import { basisOf, explained, type Collective, type Explained } from "../results";
-import { table, type Column } from "../table";
-import { bytes, count, ms, percent, plural, rate } from "../text";
+import { table } from "../table";
+import { ms, plural } from "../text";
 import type { View } from "../view";
 
 export const collectives: View = {
@@ -130,89 +132,13 @@ function hiddenChart(rows: readonly Collective[], kinds: string[], open?: (row: 
 }
 
 function list(rows: readonly Collective[], open?: (row: Collective) => void): HTMLElement {
-  const oneHost = "waits are known only where all devices of the group were read";
-  const columns: Column<Collective>[] = [
-    { title: "op", value: (row) => row.op, cell: (row) => row.op },
-    {
-      title: "kind",
-      value: (row) => row.kind,
-      cell: (row) => figure(row.kind ? 1 : null, () => row.kind as string, "its name tells no kind"),
-    },
-    {
-      title: "exposed, ms",
-      hint: "ms per step in which the device only waits for it",
-      numeric: true,
-      value: (row) => row.exposed_ms,
-      cell: (row) => ms(row.exposed_ms),
-    },
-    {
-      title: "total, ms",
-      hint: "ms per step",
-      numeric: true,
-      value: (row) => row.total_ms,
-      cell: (row) => ms(row.total_ms),
-    },
-    {
-      title: "hidden",
-      numeric: true,
-      value: (row) => row.hidden_share,
-      cell: (row) => figure(row.hidden_share, (share) => percent(share, 0), "it takes no time"),
-    },
-    {
-      title: "slack, ms",
-      hint: "ms, median",
-      numeric: true,
-      value: (row) => row.slack_ms,
-      cell: (row) => figure(row.slack_ms, ms, "slack needs the op's start and its done"),
-    },
-    {
-      title: "wait, ms",
-      hint: "ms per step until the last device arrives",
-      numeric: true,
-      value: (row) => row.wait_ms,
-      cell: (row) => figure(row.wait_ms, ms, oneHost),
-    },
-    { title: "count", numeric: true, value: (row) => row.count, cell: (row) => count(row.count) },
-    {
-      title: "bytes",
-      numeric: true,
-      value: (row) => row.bytes,
-      cell: (row) => figure(row.bytes, bytes, "the recording has no sizes"),
-    },
-    {
-      title: "ranks",
-      numeric: true,
-      value: (row) => row.group_size,
-      cell: (row) => figure(row.group_size, count, "the recording has no groups"),
-    },
-    {
-      title: "GB/s",
-      hint: "bus bandwidth, comparable with a link",
-      numeric: true,
-      value: (row) => row.busbw_gbps,
-      cell: (row) =>
-        figure(row.busbw_gbps, rate, "needs bytes, ranks, and the time of the transfer without waits"),
-    },
-    {
-      title: "scope or source",
-      wide: true,
-      value: (row) => row.scope ?? row.source,
-      cell: (row) => where(row.scope ?? row.source),
-    },
-  ];
+  const columns = fieldColumns<Collective>(CollectiveJsonColumns);
   return table({
     caption: "Collectives of a step",
     columns,
     rows,
-    sort: 2,
+    sort: columns.findIndex(({ title }) => title === "exposed"),
     text: (row) => [row.op, row.kind, row.scope, row.source, row.phase].join(" "),
     ...(open ? { open, openHint: "Show in the timeline" } : {}),
   });
-}
-
-/** A place that is cut at its end; with `parts`, the last of a longer path: they name the file and the line. */
-export function where(text: string | null, parts = Infinity): HTMLElement {
-  const names = (text ?? "").split("/");
-  const shown = names.length > parts ? `…/${names.slice(-parts).join("/")}` : text;
-  return h("span", { class: "path cut", title: text }, shown ?? "");
 }

@@ -10,6 +10,9 @@ import { ms, msRange, percent, plural, signed } from "../text";
 import type { Context, View } from "../view";
 import { changedOps, collectives, differenceIn, sameBasis, schedule } from "./differences";
 
+/** What is shown of the change of a step. */
+type StepChange = Pick<Compared["step"], "a_ms" | "b_ms" | "change" | "range" | "verdict" | "how">;
+
 export const compare: View = {
   id: "compare",
   title: "Compare",
@@ -101,7 +104,7 @@ function devices(side: Compared["a"]): string {
 }
 
 /** The change of an arm's step as its study predicts it: errors that both steps share cancel there. */
-function asStudied(page: Page): Compared["step"] | null {
+function asStudied(page: Page): StepChange | null {
   const named = (name: string) => tuned(page)?.arms.find((arm) => isNamed(arm, name));
   const [base, arm] = page.timelines.map(({ name }) => named(name)?.predicted);
   if (!base || !arm) return null;
@@ -119,7 +122,7 @@ function asStudied(page: Page): Compared["step"] | null {
 }
 
 /** The change of a candidate's step to that of the base, as a prediction ranks them. */
-function asRanked(page: Page): Compared["step"] | null {
+function asRanked(page: Page): StepChange | null {
   const rows = predicted(page)?.candidates ?? [];
   const base = rows.find((row) => row.is_base);
   const other = rows.find((row) => isNamed(row, page.timelines[1]?.name ?? ""));

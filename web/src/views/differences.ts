@@ -1,5 +1,6 @@
 /** What differs between two runs: ops, collectives, and their schedule. */
 
+import { where } from "../columns";
 import { fill, h, type Child } from "../dom";
 import { badge, choice, figure, missing, section, unknown } from "../pieces";
 import { opOpener } from "../places";
@@ -7,7 +8,6 @@ import type { Compared, OpChange } from "../results";
 import { table, type Column } from "../table";
 import { bytes, count, differences, ms, plural, rate, signed } from "../text";
 import type { Context } from "../view";
-import { where } from "./collectives";
 
 type Kind = "all" | "slower" | "faster" | "new" | "gone";
 const KINDS: readonly { key: Kind; text: string }[] = [

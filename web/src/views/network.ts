@@ -1,12 +1,14 @@
 /** The load of a step on its links: demand over time, bursts, and why transfers are waited for. */
 
 import { curve } from "../charts/curve";
+import { fieldColumns } from "../columns";
 import { fill, h } from "../dom";
-import { badge, figure, missing, notes, section } from "../pieces";
+import { badge, missing, notes, section } from "../pieces";
 import { opOpener } from "../places";
+import { BurstJsonColumns, CallsJsonColumns, NetworkCollectiveJsonColumns } from "../records";
 import { explained, network as networkOf, type Network } from "../results";
 import { table, type Column } from "../table";
-import { bytes, decimal, ms, percent, plural, rate, tick } from "../text";
+import { decimal, ms, plural, tick } from "../text";
 import type { Context, View } from "../view";
 import { programName } from "./collectives";
 import { windowName } from "./window";
@@ -137,80 +139,18 @@ function saturation({ saturated }: Network): string {
 }
 
 function bursts(rows: readonly Burst[]): HTMLElement {
-  const columns: Column<Burst>[] = [
-    { title: "from, ms", numeric: true, value: (row) => row.start_ms, cell: (row) => ms(row.start_ms) },
-    { title: "length, ms", numeric: true, value: (row) => row.length_ms, cell: (row) => ms(row.length_ms) },
-    {
-      title: "exposed, ms",
-      numeric: true,
-      value: (row) => row.exposed_ms,
-      cell: (row) => ms(row.exposed_ms),
-    },
-    { title: "bytes", numeric: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
-    { title: "mean GB/s", numeric: true, value: (row) => row.mean_gbps, cell: (row) => rate(row.mean_gbps) },
-    { title: "peak GB/s", numeric: true, value: (row) => row.peak_gbps, cell: (row) => rate(row.peak_gbps) },
-    { title: "link", value: (row) => row.link, cell: (row) => row.link ?? "" },
-    { title: "bound by", value: (row) => row.bound, cell: (row) => row.bound },
-    {
-      title: "collectives",
-      wide: true,
-      value: (row) => row.collectives.join(", "),
-      cell: (row) =>
-        h("span", { class: "path cut", title: row.collectives.join(", ") }, row.collectives.join(", ")),
-    },
-  ];
+  const all = (row: Burst) => row.collectives.join(", ");
+  const columns = fieldColumns<Burst>(BurstJsonColumns, {
+    collectives: (row) => h("span", { class: "path cut", title: all(row) }, all(row)),
+  });
   return table({ caption: "Bursts of a step", columns, rows, limit: 20 });
 }
 
 function loads(found: Network, context: Context): HTMLElement {
   const open = opOpener(context);
   const step = explained(context.page);
-  const noBytes = "its bytes or ranks are not recorded";
   const columns: Column<Load>[] = [
-    { title: "op", value: (row) => row.op, cell: (row) => row.op },
-    {
-      title: "exposed, ms",
-      numeric: true,
-      value: (row) => row.exposed_ms,
-      cell: (row) => ms(row.exposed_ms),
-    },
-    { title: "bound by", value: (row) => row.bound, cell: (row) => row.bound },
-    {
-      title: "slack, ms",
-      numeric: true,
-      value: (row) => row.slack_ms,
-      cell: (row) => figure(row.slack_ms, ms, "slack needs the op's start and its done"),
-    },
-    {
-      title: "transfer, ms",
-      numeric: true,
-      value: (row) => row.transfer_ms,
-      cell: (row) => figure(row.transfer_ms, ms, "the time of the transfer without waits is not known"),
-    },
-    {
-      title: "needs GB/s",
-      hint: "to be hidden by its slack",
-      numeric: true,
-      value: (row) => row.required_gbps,
-      cell: (row) => figure(row.required_gbps, rate, "needs its bytes, and some slack"),
-    },
-    {
-      title: "reaches GB/s",
-      numeric: true,
-      value: (row) => row.achieved_gbps,
-      cell: (row) => figure(row.achieved_gbps, rate, noBytes),
-    },
-    {
-      title: "link GB/s",
-      numeric: true,
-      value: (row) => row.capacity_gbps,
-      cell: (row) =>
-        figure(
-          row.capacity_gbps,
-          (rate) => decimal(rate, 0),
-          "the link's rate is not known: name the machine with --target",
-        ),
-    },
+    ...fieldColumns<Load>(NetworkCollectiveJsonColumns),
     { title: "code", value: (row) => row.code, cell: (row) => row.code ?? "" },
     {
       title: "why",
@@ -223,7 +163,7 @@ function loads(found: Network, context: Context): HTMLElement {
     caption: "Collectives and why they are exposed",
     columns,
     rows: found.collectives,
-    sort: 1,
+    sort: columns.findIndex(({ title }) => title === "exposed ms"),
     text: (row) => [row.op, row.kind, row.bound, row.why].join(" "),
     ...(open
       ? {
@@ -236,17 +176,7 @@ function loads(found: Network, context: Context): HTMLElement {
 
 function calls(found: Network): HTMLElement | null {
   if (found.calls.length === 0) return null;
-  type Call = Network["calls"][number];
-  const columns: Column<Call>[] = [
-    { title: "host", value: (row) => row.host, cell: (row) => String(row.host) },
-    { title: "peer", value: (row) => row.peer, cell: (row) => row.peer ?? "" },
-    { title: "calls", numeric: true, value: (row) => row.calls, cell: (row) => decimal(row.calls, 0) },
-    { title: "median, ms", numeric: true, value: (row) => row.median_ms, cell: (row) => ms(row.median_ms) },
-    { title: "p95, ms", numeric: true, value: (row) => row.p95_ms, cell: (row) => ms(row.p95_ms) },
-    { title: "max, ms", numeric: true, value: (row) => row.max_ms, cell: (row) => ms(row.max_ms) },
-    { title: "slow", numeric: true, value: (row) => row.slow_share, cell: (row) => percent(row.slow_share) },
-    { title: "pattern", wide: true, value: (row) => row.pattern, cell: (row) => row.pattern },
-  ];
+  const columns = fieldColumns<Network["calls"][number]>(CallsJsonColumns);
   return section(
     "Calls between hosts",
     badge(found.basis),

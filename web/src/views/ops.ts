@@ -1,14 +1,16 @@
 /** Ops: a tree as an icicle, the roofline, and a table. */
 
 import { Icicle, type Branch } from "../charts/icicle";
+import { fieldColumns } from "../columns";
 import { fill, h } from "../dom";
 import { badge, choice, figure, missing, section } from "../pieces";
 import { opOpener } from "../places";
+import { OpJsonColumns } from "../records";
 import { basisOf, explained, type Explained, type Op } from "../results";
 import { table, type Column } from "../table";
-import { count, large, ms, percent, plural } from "../text";
+import { large, ms, percent, plural } from "../text";
 import type { Context, View } from "../view";
-import { programName, where } from "./collectives";
+import { programName } from "./collectives";
 import { roofline } from "./roofline";
 import { CATEGORIES, kindClass, treeOf, type By } from "./tree";
 import { windowName } from "./window";
@@ -123,24 +125,7 @@ function openOf(step: Explained, context: Context): ((op: Op) => void) | undefin
 function list(step: Explained, context: Context): HTMLElement {
   const open = openOf(step, context);
   const noCost = "the recording has no costs of ops";
-  const columns: Column<Op>[] = [
-    { title: "op", value: (op) => op.op, cell: (op) => op.op },
-    { title: "category", value: (op) => op.category, cell: (op) => op.category },
-    { title: "self ms", numeric: true, value: (op) => op.self_ms, cell: (op) => ms(op.self_ms) },
-    {
-      title: "share",
-      hint: "of the step",
-      numeric: true,
-      value: (op) => op.share,
-      cell: (op) => figure(op.share, (share) => percent(share), "the step's time is not known"),
-    },
-    {
-      title: "count",
-      hint: "per step",
-      numeric: true,
-      value: (op) => op.count,
-      cell: (op) => count(op.count),
-    },
+  const rates: Column<Op>[] = [
     {
       title: "FLOP/s",
       numeric: true,
@@ -154,15 +139,13 @@ function list(step: Explained, context: Context): HTMLElement {
       value: (op) => rate(op.bytes_accessed, op),
       cell: (op) => figure(rate(op.bytes_accessed, op), (value) => large(value, "B/s"), noCost),
     },
-    { title: "phase", value: (op) => op.phase, cell: (op) => op.phase ?? "" },
-    { title: "source", value: (op) => op.source, cell: (op) => where(op.source, 3) },
-    { title: "scope", wide: true, value: (op) => op.scope, cell: (op) => where(op.scope) },
   ];
+  const columns = [...fieldColumns<Op>(OpJsonColumns), ...rates];
   return table({
     caption: "Ops of a step",
     columns,
     rows: step.ops,
-    sort: 2,
+    sort: columns.findIndex(({ title }) => title === "self ms"),
     text: (op) => [op.op, op.category, op.scope, op.source, op.phase].join(" "),
     ...(open ? { open, openHint: "Show in the timeline" } : {}),
   });

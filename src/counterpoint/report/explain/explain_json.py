@@ -6,9 +6,9 @@ Every key is always present. Nothing is cut: all ops, all collectives.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from counterpoint.core.field import Field
+from counterpoint.core.field import Field, Form
 from counterpoint.diagnose.explanation import Explanation, ProgramUse
 from counterpoint.report.json import At, CountOf, Large, Pair, Result, fill, json_text
 
@@ -127,14 +127,29 @@ class PhasesJson(Result):
 class OpJson(Result):
     """An op, and its time in a step."""
 
-    op: Annotated[str, Field("the HLO instruction; for a kernel without one, its own name")]
-    category: Annotated[str, Field("`matmul`, `attention`, `collective`, `copy`, ...")]
-    phase: Annotated[str | None, Field("as in `phases`")]
-    scope: Annotated[str | None, Field("the path of names in the user's code")]
-    source: Annotated[str | None, Field("file:line")]
-    count: Annotated[float, Field("executions per step and device")]
-    self_ms: Annotated[float, Field("without the ops nested in it")]
-    share: Annotated[float | None, Field("of the step; overlapping ops may add up to more than 1")]
+    COLUMNS: ClassVar = ("op", "category", "self_ms", "share", "phase", "count", "source", "scope")
+
+    op: Annotated[
+        str, Field("the HLO instruction; for a kernel without one, its own name", "op", Form.NAME)
+    ]
+    category: Annotated[str, Field("`matmul`, `attention`, `collective`, `copy`, ...", "category")]
+    phase: Annotated[str | None, Field("as in `phases`", "phase", rank=1)]
+    scope: Annotated[
+        str | None, Field("the path of names in the user's code", "scope", Form.PLACE, rank=3)
+    ]
+    source: Annotated[str | None, Field("file:line", "source", Form.PLACE)]
+    count: Annotated[float, Field("executions per step and device", "count", Form.COUNT, rank=2)]
+    self_ms: Annotated[float, Field("without the ops nested in it", "self ms", Form.MS)]
+    share: Annotated[
+        float | None,
+        Field(
+            "of the step; overlapping ops may add up to more than 1",
+            "share",
+            Form.SHARE,
+            digits=1,
+            unknown="the step's time is not known",
+        ),
+    ]
     program: Annotated[int | None, Field("`index` of a program")]
     flops: Annotated[Large | None, Field("operations of one execution")]
     bytes_accessed: Annotated[Large | None, Field("bytes of one execution")]
@@ -146,6 +161,8 @@ class OpGroupJson(Result):
     The rows of each add up to the time in ops.
     """
 
+    COLUMNS: ClassVar = ("category", "self_ms", "share", "ops", "count", "longest")
+
     by: Annotated[str, Field("`scope`, `source` or `category`")]
     name: Annotated[
         str | None,
@@ -154,17 +171,28 @@ class OpGroupJson(Result):
             "unknown"
         ),
     ]
-    category: Annotated[str, Field("the category with most of its time")]
-    self_ms: Annotated[float, Field("time of its ops, without the ops nested in them")]
-    share: Annotated[float | None, Field("of the step; overlapping ops may add up to more than 1")]
-    ops: Annotated[int, Field("number of ops")]
-    count: Annotated[float, Field("executions per step and device")]
+    category: Annotated[str, Field("the category with most of its time", "category", rank=1)]
+    self_ms: Annotated[
+        float, Field("time of its ops, without the ops nested in them", "self ms", Form.MS)
+    ]
+    share: Annotated[
+        float | None,
+        Field(
+            "of the step; overlapping ops may add up to more than 1",
+            "share",
+            Form.SHARE,
+            digits=1,
+            unknown="the step's time is not known",
+        ),
+    ]
+    ops: Annotated[int, Field("number of ops", "ops", Form.COUNT, rank=2)]
+    count: Annotated[float, Field("executions per step and device", "count", Form.COUNT, rank=3)]
     forward_ms: Annotated[float, Field("the part of `self_ms` in this phase")]
     backward_ms: Annotated[float, Field("as `forward_ms`")]
     remat_ms: Annotated[float, Field("as `forward_ms`")]
     optimizer_ms: Annotated[float, Field("as `forward_ms`")]
     other_ms: Annotated[float, Field("including unknown phases")]
-    longest: Annotated[str, Field("the op with most of the time")]
+    longest: Annotated[str, Field("the op with most of the time", "longest op", Form.NAME, rank=5)]
 
 
 class CollectiveJson(Result):
@@ -173,24 +201,97 @@ class CollectiveJson(Result):
     Sizes and bandwidths are those of nccl-tests.
     """
 
-    op: Annotated[str, Field("the HLO instruction; for an asynchronous one, its start")]
-    kind: Annotated[str | None, Field("`all-gather`, `all-reduce`, `reduce-scatter`, ...")]
+    COLUMNS: ClassVar = (
+        "op",
+        "kind",
+        "bytes",
+        "group_size",
+        "count",
+        "total_ms",
+        "wait_ms",
+        "exposed_ms",
+        "hidden_share",
+        "slack_ms",
+        "algbw_gbps",
+        "busbw_gbps",
+        "source",
+        "scope",
+    )
+
+    op: Annotated[
+        str, Field("the HLO instruction; for an asynchronous one, its start", "op", Form.NAME)
+    ]
+    kind: Annotated[
+        str | None,
+        Field(
+            "`all-gather`, `all-reduce`, `reduce-scatter`, ...",
+            "kind",
+            rank=5,
+            unknown="its name tells no kind",
+        ),
+    ]
     bytes: Annotated[
-        int | None, Field("the result of all ranks (all-gather) or the input (reduce-scatter)")
+        int | None,
+        Field(
+            "the result of all ranks (all-gather) or the input (reduce-scatter)",
+            "size",
+            Form.BYTES,
+            unknown="the recording has no sizes",
+        ),
     ]
-    group_size: Annotated[int | None, Field("participating ranks")]
-    count: Annotated[float, Field("executions per step and device")]
-    total_ms: Annotated[float, Field("per step, start to end, including waiting")]
+    group_size: Annotated[
+        int | None,
+        Field(
+            "participating ranks",
+            "ranks",
+            Form.COUNT,
+            rank=3,
+            unknown="the recording has no groups",
+        ),
+    ]
+    count: Annotated[float, Field("executions per step and device", "count", Form.COUNT, rank=3)]
+    total_ms: Annotated[
+        float, Field("per step, start to end, including waiting", "time ms", Form.MS)
+    ]
     exposed_ms: Annotated[
-        float, Field("the part of `total_ms` during which the device computes nothing")
+        float,
+        Field(
+            "the part of `total_ms` during which the device computes nothing", "exposed", Form.MS
+        ),
     ]
-    hidden_share: Annotated[float | None, Field("the hidden share of `total_ms`")]
-    wait_ms: Annotated[float | None, Field("per step, for the last rank; null with one device")]
+    hidden_share: Annotated[
+        float | None,
+        Field("the hidden share of `total_ms`", "hidden", Form.SHARE, unknown="it takes no time"),
+    ]
+    wait_ms: Annotated[
+        float | None,
+        Field(
+            "per step, for the last rank; null with one device",
+            "wait",
+            Form.MS,
+            rank=1,
+            unknown="needs all devices of the group",
+        ),
+    ]
     algbw_gbps: Annotated[
-        float | None, Field("10^9 bytes per second: `bytes` / mean time on the last rank")
+        float | None,
+        Field(
+            "10^9 bytes per second: `bytes` / mean time on the last rank",
+            "alg GB/s",
+            Form.GBPS,
+            rank=6,
+            unknown="needs bytes and ranks",
+        ),
     ]
     busbw_gbps: Annotated[
-        float | None, Field("the same times the factor of the kind, comparable with a link")
+        float | None,
+        Field(
+            "the same times the factor of the kind, comparable with a link",
+            "bus GB/s",
+            Form.GBPS,
+            rank=1,
+            unknown="needs bytes and ranks",
+        ),
     ]
     median_ms: Annotated[
         float, Field("the median of single executions, start to end, including waiting")
@@ -201,12 +302,18 @@ class CollectiveJson(Result):
     ]
     slack_ms: Annotated[
         float | None,
-        Field("the median of single executions, from the start until the device has no other work"),
+        Field(
+            "the median of single executions, from the start until the device has no other work",
+            "slack",
+            Form.MS,
+            rank=4,
+            unknown="needs the op's start and its done",
+        ),
     ]
     message_bytes: Annotated[int | None, Field("bytes that one rank sends or receives")]
     phase: Annotated[str | None, Field("as in `phases`")]
-    scope: Annotated[str | None, Field("as in `ops`")]
-    source: Annotated[str | None, Field("as in `ops`")]
+    scope: Annotated[str | None, Field("as in `ops`", "scope", Form.PLACE, rank=8)]
+    source: Annotated[str | None, Field("as in `ops`", "source", Form.PLACE, rank=7)]
     program: Annotated[int | None, Field("`index` of a program")]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +23,7 @@ from counterpoint.diagnose.network.calls import LatencyPattern, RemoteCalls
 from counterpoint.diagnose.network.demand import SATURATION, Demand
 from counterpoint.diagnose.selection import WindowKind
 from counterpoint.report import units
+from counterpoint.report.columns import field_columns, known_columns
 from counterpoint.report.document import (
     Block,
     Chart,
@@ -35,11 +37,16 @@ from counterpoint.report.document import (
     names,
     numbers,
     table,
-    words,
 )
-from counterpoint.report.explain.explain_tables import known_columns
+from counterpoint.report.explain.network_json import (
+    BurstJson,
+    CallsJson,
+    NetworkCollectiveJson,
+    SlackJson,
+    network_rows,
+)
 from counterpoint.report.explain.notes import note_facts
-from counterpoint.report.places import distinct, place_of_hosts
+from counterpoint.report.places import place_of_hosts
 
 LINK_NAMES: Final[Mapping[str | None, str]] = {
     Link.DOMAIN: "domain",
@@ -49,35 +56,22 @@ LINK_NAMES: Final[Mapping[str | None, str]] = {
 }
 """Display names of links."""
 
-_LONGEST_NAME: Final = 60
 _PARTS: Final = 720
 """Parts of the step in a chart: several per character, so that any width divides them well."""
 _INPUTS: Final = 3
-
-
-def _short(rows: Sequence[Mapping[str, Any]], key: str) -> list[str]:
-    """Return names from files, printable and shortened."""
-    texts = [units.UNKNOWN if row[key] is None else str(row[key]) for row in rows]
-    return distinct(texts, _LONGEST_NAME)
 
 
 def calls_section(calls: RemoteCalls, top: int) -> Section:
     """Return the remote calls by link, and their p95 by step."""
     links = calls.links
     rows = links.head(top).to_dicts()
-    host_ms = [row["host_ms"] for row in rows]
-    hosts = [calls.hosts[int(row["host"])] for row in rows]
-    columns = [
-        names("host", distinct(hosts, _LONGEST_NAME)),
-        names("peer", _short(rows, "peer")),
-        numbers("calls", [units.count(row["calls"]) for row in rows]),
-        numbers("median ms", units.column(row["median_ms"] for row in rows)),
-        numbers("p95", units.column(row["p95_ms"] for row in rows)),
-        numbers("most", units.column(row["max_ms"] for row in rows)),
-        *([numbers("host work", units.column(host_ms))] if any(host_ms) else []),
-        numbers("slow", [units.percent(row["slow_share"], 0) for row in rows]),
-        words("pattern", _short(rows, "pattern")),
+    shown = [row | {"host": calls.hosts[int(row["host"])]} for row in rows]
+    shown_columns = [
+        name
+        for name in CallsJson.COLUMNS
+        if name != "host_ms" or any(row["host_ms"] for row in rows)
     ]
+    columns = field_columns(CallsJson, shown, shown_columns)
     state = {
         LatencyPattern.NORMAL: "none is slow",
         LatencyPattern.SPORADIC: "occasionally slow",
@@ -184,18 +178,11 @@ def bursts_section(analysis: NetworkAnalysis, top: int) -> Section:
     bursts = analysis.demand.bursts
     largest = bursts.sort("bytes", descending=True).head(top).sort("start_ms")
     rows = largest.to_dicts()
-    columns = [
-        numbers("start ms", units.column(row["start_ms"] for row in rows)),
-        numbers("length", units.column(row["length_ms"] for row in rows)),
-        names("link", [LINK_NAMES.get(row["link"], units.UNKNOWN) for row in rows]),
-        numbers("bytes", [units.size(row["bytes"]) for row in rows]),
-        numbers("mean GB/s", units.column((row["mean_gbps"] for row in rows), 1)),
-        numbers("peak", units.column((row["peak_gbps"] for row in rows), 1), rank=1),
-        numbers("exposed", units.column(row["exposed_ms"] for row in rows)),
-        numbers("waiting", units.column(row["waiting_ms"] for row in rows), rank=1),
-        words("bound", _short(rows, "bound")),
-        names("collectives", [_collectives(row) for row in rows], rank=2),
+    shown = [
+        row | {"link": LINK_NAMES.get(row["link"]), "collectives": _collectives(row)}
+        for row in rows
     ]
+    columns = field_columns(BurstJson, shown)
     summary = f"the largest {len(rows)} of {len(bursts):,}; times in ms from the step's start"
     return Section("Bursts", summary, (table(*known_columns(columns)),))
 
@@ -273,17 +260,10 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
         f"{len(rows)} of {counted_noun(len(slack), 'transfer')}, least first; {none:,}"
         f" {'has' if none == 1 else 'have'} none in most executions; times in ms of one execution"
     )
-    worst = [row["worst_device"] for row in rows]
-    columns = [
-        names("op", _short(rows, "op")),
-        names("kind", _short(rows, "kind"), rank=2),
-        numbers("median", units.column(row["slack_ms"] for row in rows)),
-        numbers("p5", units.column(row["slack_p5_ms"] for row in rows), rank=1),
-        numbers("p95", units.column(row["slack_p95_ms"] for row in rows), rank=1),
-        numbers("no slack", [units.percent(row["no_slack_share"], 0) for row in rows]),
+    columns = field_columns(SlackJson, rows)
+    columns[-1:-1] = [
         numbers("transfer", units.column(row["mean_transfer_ms"] for row in rows)),
         numbers("could move in", units.column(row["movable_ms"] for row in rows)),
-        numbers("worst device", ["-" if at is None else str(at) for at in worst], rank=3),
     ]
     meaning = Prose(
         "slack: time from the start until the device needs the data, minus waits for other"
@@ -295,20 +275,14 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
 
 
 def _bandwidth(analysis: NetworkAnalysis, top: int) -> Section:
-    rows = analysis.network.with_columns(analysis.collectives["exposed_ms"]).head(top).to_dicts()
-    # In a prediction the rate is an input of the cost model.
-    rate = "priced at" if analysis.basis == Basis.PREDICTED else "achieved"
-    columns = [
-        names("op", _short(rows, "op")),
-        names("link", [LINK_NAMES.get(row["link"], units.UNKNOWN) for row in rows], rank=3),
-        numbers("sends", [units.size(row["wire_bytes"]) for row in rows], rank=2),
-        numbers("required", _gbps(rows, "required_gbps")),
-        numbers(rate, _gbps(rows, "achieved_gbps")),
-        numbers("capacity", _gbps(rows, "capacity_gbps"), rank=2),
-        names("decided by", [_decides(row) for row in rows], rank=1),
-        numbers("exposed ms", units.column(row["exposed_ms"] for row in rows)),
-        words("bound", _short(rows, "bound")),
-    ]
+    rows = network_rows(analysis).head(top).to_dicts()
+    shown = [row | {"link": LINK_NAMES.get(row["link"])} for row in rows]
+    columns = field_columns(NetworkCollectiveJson, shown)
+    if analysis.basis == Basis.PREDICTED:  # the rate is an input of the cost model
+        columns = [
+            replace(it, title="priced at") if it.title == "achieved" else it for it in columns
+        ]
+    columns.append(names("decided by", [_decides(row) for row in rows], rank=1))
     summary = (
         f"{len(rows)} of {counted_noun(len(analysis.network), 'collective')}, the most exposed"
         " first; rates in GB/s; required: bytes sent by one device / slack"
@@ -324,10 +298,6 @@ def _decides(row: dict[str, Any]) -> str:
     if link is None:
         return units.UNKNOWN
     return f"{link} latency" if bound == "latency" else str(link)
-
-
-def _gbps(rows: list[dict[str, Any]], name: str) -> list[str]:
-    return units.column((row[name] for row in rows), 1)
 
 
 def _due_to(bound: str) -> str:

@@ -5,9 +5,11 @@ Every key is always present. Nothing is cut.
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
-from counterpoint.core.field import Field
+import polars as pl
+
+from counterpoint.core.field import Field, Form
 from counterpoint.diagnose.network.analysis import NetworkAnalysis
 from counterpoint.diagnose.selection import WindowKind
 from counterpoint.report.explain.explain_json import ChosenStepsJson
@@ -30,24 +32,45 @@ class SlackJson(Result):
     One row per collective, and per transfer between a device and its host.
     """
 
+    COLUMNS: ClassVar = (
+        "op",
+        "kind",
+        "slack_ms",
+        "slack_p5_ms",
+        "slack_p95_ms",
+        "no_slack_share",
+        "worst_device",
+    )
+
     program: Annotated[int | None, Field("index among the programs of `explain --json`")]
-    op: Annotated[str, Field("the instruction that starts it")]
+    op: Annotated[str, Field("the instruction that starts it", "op", Form.NAME)]
     kind: Annotated[
         str | None,
         Field(
             "the kind of collective; `host copy`, `host send`, `host recv` for traffic with the "
-            "host"
+            "host",
+            "kind",
+            rank=2,
         ),
     ]
     executions: Annotated[int, Field("in all typical steps, on all devices")]
-    slack_ms: Annotated[float | None, Field("median over executions; null: see `unknown`")]
-    slack_p5_ms: Annotated[float | None, Field("5% of them have less")]
-    slack_p95_ms: Annotated[float | None, Field("5% of them have more")]
+    slack_ms: Annotated[
+        float | None, Field("median over executions; null: see `unknown`", "median ms", Form.MS)
+    ]
+    slack_p5_ms: Annotated[float | None, Field("5% of them have less", "p5", Form.MS, rank=1)]
+    slack_p95_ms: Annotated[float | None, Field("5% of them have more", "p95", Form.MS, rank=1)]
     no_slack_share: Annotated[
-        float | None, Field("share of executions with less than a microsecond of slack")
+        float | None,
+        Field("share of executions with less than a microsecond of slack", "no slack", Form.SHARE),
     ]
     worst_device: Annotated[
-        int | None, Field("the device with the smallest median; null: all devices are equal")
+        int | None,
+        Field(
+            "the device with the smallest median; null: all devices are equal",
+            "worst device",
+            Form.COUNT,
+            rank=3,
+        ),
     ]
     unknown: Annotated[str | None, Field("the reason if the slack is unknown")]
 
@@ -64,15 +87,38 @@ class ExposureCauseJson(Result):
 class NetworkCollectiveJson(Result):
     """The load of a collective on its link."""
 
+    COLUMNS: ClassVar = (
+        "op",
+        "link",
+        "wire_bytes",
+        "slack_ms",
+        "transfer_ms",
+        "required_gbps",
+        "achieved_gbps",
+        "capacity_gbps",
+        "exposed_ms",
+        "bound",
+    )
+
     program: Annotated[int | None, Field("as above")]
-    op: Annotated[str, Field("the instruction that starts it")]
+    op: Annotated[str, Field("the instruction that starts it", "op", Form.NAME)]
     kind: Annotated[str | None, Field("`all-gather`, `all-reduce`, ...")]
     link: Annotated[
         str | None,
-        Field("`domain` (NVLink, Infinity Fabric, PCIe), `network` (NICs), `ici`, `dcn`"),
+        Field(
+            "`domain` (NVLink, Infinity Fabric, PCIe), `network` (NICs), `ici`, `dcn`",
+            "link",
+            rank=3,
+        ),
     ]
     wire_bytes: Annotated[
-        float | None, Field("bytes that a device that sends puts on that link, per execution")
+        float | None,
+        Field(
+            "bytes that a device that sends puts on that link, per execution",
+            "sends",
+            Form.BYTES,
+            rank=2,
+        ),
     ]
     senders: Annotated[
         float,
@@ -81,7 +127,10 @@ class NetworkCollectiveJson(Result):
             "`demand` and `bursts` are means over all devices"
         ),
     ]
-    slack_ms: Annotated[float | None, Field("as above")]
+    slack_ms: Annotated[
+        float | None,
+        Field("as above", "slack ms", Form.MS, unknown="needs the op's start and its done"),
+    ]
     slack_p5_ms: Annotated[float | None, Field("as above")]
     slack_p95_ms: Annotated[float | None, Field("as above")]
     no_slack_share: Annotated[float | None, Field("as above")]
@@ -89,17 +138,33 @@ class NetworkCollectiveJson(Result):
         float | None, Field("independent work outside of start and done, an upper bound")
     ]
     required_gbps: Annotated[
-        float | None, Field("`wire_bytes` / slack; null: unknown, or no rate suffices")
+        float | None,
+        Field(
+            "`wire_bytes` / slack; null: unknown, or no rate suffices",
+            "required",
+            Form.GBPS,
+            unknown="needs its bytes, and some slack",
+        ),
     ]
     achieved_gbps: Annotated[
         float | None,
         Field(
             "`wire_bytes` / `mean_transfer_ms`; over `dcn`, / the time in which the runtime's "
-            "records show its messages under way; in a prediction, the rate of its price"
+            "records show its messages under way; in a prediction, the rate of its price",
+            "achieved",
+            Form.GBPS,
+            unknown="its bytes or ranks are not recorded",
         ),
     ]
     capacity_gbps: Annotated[
-        float | None, Field("the capacity of the link, from its data sheet or the target")
+        float | None,
+        Field(
+            "the capacity of the link, from its data sheet or the target",
+            "capacity",
+            Form.GBPS,
+            rank=2,
+            unknown="the link's rate is not known: name the machine with --target",
+        ),
     ]
     priced_link: Annotated[
         str | None,
@@ -117,11 +182,17 @@ class NetworkCollectiveJson(Result):
         Field(
             "`hidden`, `gaps beside it`, `waiting for a late rank`, `many operands`, `exposed by "
             "schedule`, `too little beside it`, `synchronous`, `could be merged`, `at an end of "
-            "the step`, `latency`, `bandwidth`, `unknown`"
+            "the step`, `latency`, `bandwidth`, `unknown`",
+            "bound",
         ),
     ]
-    why: Annotated[str, Field("the figures that show `bound`; in a prediction with its price")]
-    code: Annotated[str | None, Field("the rule of `explain` that reports that part; null: none")]
+    why: Annotated[
+        str, Field("the figures that show `bound`; in a prediction with its price", "why", rank=4)
+    ]
+    code: Annotated[
+        str | None,
+        Field("the rule of `explain` that reports that part; null: none", "code", rank=4),
+    ]
     causes: Annotated[
         tuple[ExposureCauseJson, ...],
         Field(
@@ -133,11 +204,17 @@ class NetworkCollectiveJson(Result):
     count: Annotated[float, Field("executions per step and device")]
     transfer_ms: Annotated[
         float | None,
-        Field("time on the last device, median of single executions, as in `explain --json`"),
+        Field(
+            "time on the last device, median of single executions, as in `explain --json`",
+            "transfer ms",
+            Form.MS,
+            rank=3,
+            unknown="the time of the transfer without waits is not known",
+        ),
     ]
     mean_transfer_ms: Annotated[float | None, Field("the mean of the same, used for the rates")]
     wait_ms: Annotated[float | None, Field("for the last device, per step")]
-    exposed_ms: Annotated[float, Field("per step")]
+    exposed_ms: Annotated[float, Field("per step", "exposed ms", Form.MS)]
 
 
 class DemandJson(Result):
@@ -153,22 +230,45 @@ class DemandJson(Result):
 class BurstJson(Result):
     """A stretch in which anything is sent."""
 
-    link: Annotated[str | None, Field("as above")]
-    start_ms: Annotated[float, Field("from the step's start")]
-    length_ms: Annotated[float, Field("until nothing is sent for a thousandth of the step")]
-    bytes: Annotated[float, Field("bytes of one device")]
-    mean_gbps: Annotated[float, Field("the mean rate")]
-    peak_gbps: Annotated[float, Field("the highest rate")]
-    exposed_ms: Annotated[float, Field("how much of its length is exposed, mean over devices")]
+    COLUMNS: ClassVar = (
+        "start_ms",
+        "length_ms",
+        "link",
+        "bytes",
+        "mean_gbps",
+        "peak_gbps",
+        "exposed_ms",
+        "waiting_ms",
+        "bound",
+        "collectives",
+    )
+
+    link: Annotated[str | None, Field("as above", "link")]
+    start_ms: Annotated[float, Field("from the step's start", "start ms", Form.MS)]
+    length_ms: Annotated[
+        float, Field("until nothing is sent for a thousandth of the step", "length", Form.MS)
+    ]
+    bytes: Annotated[float, Field("bytes of one device", "bytes", Form.BYTES)]
+    mean_gbps: Annotated[float, Field("the mean rate", "mean GB/s", Form.GBPS)]
+    peak_gbps: Annotated[float, Field("the highest rate", "peak", Form.GBPS, rank=1)]
+    exposed_ms: Annotated[
+        float, Field("how much of its length is exposed, mean over devices", "exposed", Form.MS)
+    ]
     waiting_ms: Annotated[
         float,
         Field(
             "further exposed time of its collectives, in which they send nothing: until the last "
-            "device arrives (over `dcn`, outside of the recorded messages)"
+            "device arrives (over `dcn`, outside of the recorded messages)",
+            "waiting",
+            Form.MS,
+            rank=1,
         ),
     ]
-    bound: Annotated[str, Field("the bound of most of the exposed time")]
-    collectives: Annotated[tuple[str, ...], Field("the largest collectives, by bytes")]
+    bound: Annotated[str, Field("the bound of most of the exposed time", "bound")]
+    collectives: Annotated[
+        tuple[str, ...],
+        Field("the largest collectives, by bytes", "collectives", Form.NAME, rank=2),
+    ]
 
 
 class SaturatedJson(Result):
@@ -200,21 +300,37 @@ class StepCallsJson(Result):
 class CallsJson(Result):
     """The remote calls between a host and a peer."""
 
-    host: Annotated[int, Field("index among the hosts")]
-    peer: Annotated[str | None, Field("the other end")]
-    calls: Annotated[int, Field("number of calls")]
-    median_ms: Annotated[float, Field("median latency")]
-    p95_ms: Annotated[float, Field("5% of them take longer")]
-    max_ms: Annotated[float, Field("the slowest")]
+    COLUMNS: ClassVar = (
+        "host",
+        "peer",
+        "calls",
+        "median_ms",
+        "p95_ms",
+        "max_ms",
+        "host_ms",
+        "slow_share",
+        "pattern",
+    )
+
+    host: Annotated[int, Field("index among the hosts", "host", Form.NAME)]
+    peer: Annotated[str | None, Field("the other end", "peer", Form.NAME)]
+    calls: Annotated[int, Field("number of calls", "calls", Form.COUNT)]
+    median_ms: Annotated[float, Field("median latency", "median ms", Form.MS)]
+    p95_ms: Annotated[float, Field("5% of them take longer", "p95", Form.MS)]
+    max_ms: Annotated[float, Field("the slowest", "most", Form.MS)]
     host_ms: Annotated[
         float,
         Field(
             "the part of the latency in which the receiving host registered or copied buffers, "
-            "median"
+            "median",
+            "host work",
+            Form.MS,
         ),
     ]
-    slow_share: Annotated[float, Field("share of calls that take three times the expected time")]
-    pattern: Annotated[str, Field("`normal`, `sporadic`, `sustained`")]
+    slow_share: Annotated[
+        float, Field("share of calls that take three times the expected time", "slow", Form.SHARE)
+    ]
+    pattern: Annotated[str, Field("`normal`, `sporadic`, `sustained`", "pattern")]
 
 
 class NetworkJson(Result, tag_field="schema", tag="counterpoint.network/1"):
@@ -294,6 +410,13 @@ class NetworkJson(Result, tag_field="schema", tag="counterpoint.network/1"):
     ]
 
 
+def network_rows(analysis: NetworkAnalysis) -> pl.DataFrame:
+    """Return the rows of `collectives`."""
+    return analysis.network.with_columns(
+        analysis.collectives.select(*_FROM_COLLECTIVES).get_columns()
+    )
+
+
 def network_json(analysis: NetworkAnalysis) -> str:
     """Return the analysis as text, with each row on a line of its own."""
     calls = analysis.calls
@@ -304,9 +427,7 @@ def network_json(analysis: NetworkAnalysis) -> str:
             NetworkJson,
             analysis,
             step_ms=analysis.window_ms if analysis.window is WindowKind.STEP else None,
-            collectives=analysis.network.with_columns(
-                analysis.collectives.select(*_FROM_COLLECTIVES).get_columns()
-            ),
+            collectives=network_rows(analysis),
             calls_pattern=calls.pattern if known else None,
             calls_expected_at=calls.rate_source if known else None,
             **unknown,

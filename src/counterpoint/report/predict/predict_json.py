@@ -5,9 +5,9 @@ It is the JSON of `explain` for the simulated Timeline, with additional keys. No
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from counterpoint.core.field import Field
+from counterpoint.core.field import Field, Form
 from counterpoint.flags.settings import Settings
 from counterpoint.report.explain.explain_json import Explained, explained
 from counterpoint.report.json import At, CountOf, Pair, Result, fill, json_text
@@ -175,25 +175,34 @@ class PredictedStepJson(FiguresJson):
 class ProgramOfStepJson(Result):
     """A program of the predicted step, with what stays alive beside it in its peak."""
 
-    name: Annotated[str, At("program.name"), Field("the module's name")]
-    runs: Annotated[int, Field("runs in one step")]
-    each_ms: Annotated[float, At("step_ms"), Field("time of one run")]
+    COLUMNS: ClassVar = ("name", "runs", "each_ms", "peak_bytes")
+
+    name: Annotated[str, At("program.name"), Field("the module's name", "program")]
+    runs: Annotated[int, Field("runs in one step", "runs", Form.COUNT)]
+    each_ms: Annotated[float, At("step_ms"), Field("time of one run", "each ms", Form.MS)]
     peak_bytes: Annotated[
         int | None,
         At("memory.peak_bytes"),
-        Field("the peak of one run, with what stays alive beside it"),
+        Field(
+            "the peak of one run, with what stays alive beside it",
+            "peak",
+            Form.BYTES,
+            unknown="the compiler did not say",
+        ),
     ]
 
 
 class UnpricedJson(Result):
     """An instruction that nothing prices."""
 
-    instruction: Annotated[str, Field("its name")]
-    times: Annotated[int, Field("executions in a step")]
-    low_ms: Annotated[float, Field("the least that it may take in a step")]
-    high_ms: Annotated[float, Field("the most that it may take in a step")]
-    share: Annotated[float, Field("of the step, at most")]
-    what: Annotated[str, At("how"), Field("what it does, and why it has no price")]
+    COLUMNS: ClassVar = ("instruction", "times", "low_ms", "high_ms", "share", "what")
+
+    instruction: Annotated[str, Field("its name", "instruction", Form.NAME)]
+    times: Annotated[int, Field("executions in a step", "times", Form.COUNT)]
+    low_ms: Annotated[float, Field("the least that it may take in a step", "at least ms", Form.MS)]
+    high_ms: Annotated[float, Field("the most that it may take in a step", "at most ms", Form.MS)]
+    share: Annotated[float, Field("of the step, at most", "of the step", Form.SHARE, digits=1)]
+    what: Annotated[str, At("how"), Field("what it does, and why it has no price", "what it is")]
 
 
 class UncountedJson(Result):
@@ -225,11 +234,18 @@ class CandidateJson(FiguresJson):
 class WhatIfJson(Result):
     """A prediction of the same schedule on other hardware."""
 
-    question: Annotated[str, Field("as given")]
-    step_ms: Annotated[float, Field("the step on such hardware")]
-    range_ms: Annotated[Pair, Field("its range")]
-    saves_ms: Annotated[float, Field("by how much it is shorter")]
-    saves_range_ms: Annotated[Pair, Field("the range of that; errors that both share cancel")]
+    COLUMNS: ClassVar = ("question", "step_ms", "range_ms", "saves_ms", "saves_range_ms")
+
+    question: Annotated[str, Field("as given", "if", Form.NAME)]
+    step_ms: Annotated[float, Field("the step on such hardware", "step ms", Form.MS)]
+    range_ms: Annotated[Pair, Field("its range", "range", Form.RANGE, rank=2)]
+    saves_ms: Annotated[float, Field("by how much it is shorter", "saves ms", Form.MS)]
+    saves_range_ms: Annotated[
+        Pair,
+        Field(
+            "the range of that; errors that both share cancel", "range of the saving", Form.RANGE
+        ),
+    ]
 
 
 class UnansweredJson(Result):
@@ -284,14 +300,33 @@ class CategoryTimes(Result):
 class OpTimes(Result):
     """An op, as predicted and as measured."""
 
-    program: Annotated[str, Field("the program")]
-    op: Annotated[str, At("name"), Field("the instruction")]
-    measured_op: Annotated[str | None, At("measured_name"), Field("its name in the measurement")]
-    category: Annotated[str, Field("as in [explain](explain-json.md)")]
-    predicted_ms: Annotated[float | None, Field("per step; null: only the measurement has it")]
-    measured_ms: Annotated[float | None, Field("per step; null: only the prediction has it")]
-    difference_ms: Annotated[float, Field("measured - predicted")]
-    source: Annotated[str | None, Field("file:line")]
+    COLUMNS: ClassVar = (
+        "program",
+        "op",
+        "category",
+        "predicted_ms",
+        "measured_ms",
+        "difference_ms",
+        "measured_op",
+        "source",
+    )
+
+    program: Annotated[str, Field("the program", "program", Form.NAME)]
+    op: Annotated[str, At("name"), Field("the instruction", "op", Form.NAME)]
+    measured_op: Annotated[
+        str | None,
+        At("measured_name"),
+        Field("its name in the measurement", "measured as", Form.NAME, rank=2),
+    ]
+    category: Annotated[str, Field("as in [explain](explain-json.md)", "category", rank=1)]
+    predicted_ms: Annotated[
+        float | None, Field("per step; null: only the measurement has it", "predicted ms", Form.MS)
+    ]
+    measured_ms: Annotated[
+        float | None, Field("per step; null: only the prediction has it", "measured ms", Form.MS)
+    ]
+    difference_ms: Annotated[float, Field("predicted - measured", "off by ms", Form.MS)]
+    source: Annotated[str | None, Field("file:line", "source", Form.PLACE, rank=3)]
 
 
 class AgainstJson(Result):

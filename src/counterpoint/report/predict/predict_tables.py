@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import Basis, Range
 from counterpoint.core.printable import counted_noun
 from counterpoint.report import units
+from counterpoint.report.columns import field_columns
 from counterpoint.report.document import (
     Fact,
     FactList,
@@ -16,14 +18,16 @@ from counterpoint.report.document import (
     Section,
     TextTable,
     Tone,
-    labels,
-    names,
     numbers,
-    places,
     table,
     words,
 )
-from counterpoint.report.places import distinct, short_path
+from counterpoint.report.predict.predict_json import (
+    OpTimes,
+    ProgramOfStepJson,
+    UnpricedJson,
+    WhatIfJson,
+)
 from counterpoint.report.predict.step_programs import names_apart
 from counterpoint.workflow.forecast import counts_of
 from counterpoint.workflow.prediction import (
@@ -147,12 +151,18 @@ def programs_section(prediction: Prediction) -> Iterator[Section]:
     all_ms = [part.step_s * 1e3 * count for part, count in zip(base.parts, all_counts, strict=True)]
     longest = sorted(range(len(all_ms)), key=lambda at: -all_ms[at])[:_PROGRAMS]
     shown = sorted(longest)  # in their order
+    parts = [
+        {
+            "name": all_names[at],
+            "runs": all_counts[at],
+            "each_ms": base.parts[at].step_s * 1e3,
+            "peak_bytes": base.parts[at].memory.peak_bytes,
+        }
+        for at in shown
+    ]
     rows = table(
-        labels("program", [all_names[at] for at in shown]),
-        numbers("runs", [units.count(all_counts[at]) for at in shown]),
-        numbers("each ms", units.column([base.parts[at].step_s * 1e3 for at in shown])),
+        *field_columns(ProgramOfStepJson, parts),
         numbers("all ms", units.column([all_ms[at] for at in shown])),
-        numbers("peak", [units.size(base.parts[at].memory.peak_bytes) for at in shown]),
     )
     others = len(all_ms) - len(shown)
     rest = math.fsum(all_ms) - math.fsum(all_ms[at] for at in shown)
@@ -174,13 +184,9 @@ def what_if_section(prediction: Prediction) -> Iterator[Section]:
     if not prediction.what_if and not prediction.unanswered:
         return
     step, answers = prediction.step_s, prediction.what_if
-    decimals = units.decimals_of([step * 1e3])
     shares = [answer.saves_s / step if step else None for answer in answers]
     answered = table(
-        names("if", [answer.question for answer in answers]),
-        numbers("step ms", units.column((it.step_s * 1e3 for it in answers), decimals)),
-        numbers("saves ms", units.column((it.saves_s * 1e3 for it in answers), 2)),
-        words("range", [_range(answer.saves_range_s, 2) for answer in answers]),
+        *field_columns(WhatIfJson, answers),
         numbers("of the step", [units.percent(share) for share in shares]),
     )
     note = "The schedule is unchanged; a compiler that knew this hardware might do better."
@@ -262,17 +268,9 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
         numbers("off by ms", units.column((each[0] - each[1] for each in times), 2)),
     )
     rows = found.ops[:top]
-    sources = [short_path(op.source) if op.source else units.UNKNOWN for op in rows]
-    ops = table(
-        *([names("program", [op.program for op in rows])] if found.programs > 1 else []),
-        names("op", distinct([op.name for op in rows], _LONGEST)),
-        words("category", [op.category for op in rows], rank=1),
-        numbers("predicted ms", units.column((op.predicted_ms for op in rows), 2)),
-        numbers(f"{label} ms", units.column((op.measured_ms for op in rows), 2)),
-        numbers("off by ms", units.column((op.difference_ms for op in rows), 2)),
-        names(f"{label} as", [op.measured_name or units.UNKNOWN for op in rows], rank=2),
-        places("source", sources, rank=3),
-    )
+    shown = [name for name in OpTimes.COLUMNS if name != "program" or found.programs > 1]
+    columns = field_columns(OpTimes, rows, shown)
+    ops = table(*(replace(it, title=it.title.replace("measured", label)) for it in columns))
     predicted, measured = units.column([found.compared_ms, found.measured_ms])
     ratio = units.UNKNOWN if found.ratio is None else f"{found.ratio - 1:+.1%}"
     summary = f"predicted {predicted} ms, {label} {measured} ms: {ratio}"
@@ -300,14 +298,7 @@ def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:
     if not found:
         return
     rows = found[:top]
-    instructions = table(
-        names("instruction", distinct([unpriced.instruction for unpriced in rows], _LONGEST)),
-        numbers("times", [units.count(unpriced.times) for unpriced in rows]),
-        numbers("at least ms", units.column((unpriced.low_s * 1e3 for unpriced in rows), 2)),
-        numbers("at most ms", units.column((unpriced.high_s * 1e3 for unpriced in rows), 2)),
-        numbers("of the step", [units.percent(unpriced.share) for unpriced in rows]),
-        words("what it is", [it.how for it in rows]),
-    )
+    instructions = table(*field_columns(UnpricedJson, rows))
     share = units.percent(min(1.0, sum(unpriced.share for unpriced in found)))
     summary = f"{len(rows)} of {len(found):,}, at most {share} of the longest step in the range"
     yield Section("Not priced", summary, (instructions,))
