@@ -141,8 +141,10 @@ def _slurm(environ: Mapping[str, str]) -> World | None:
     return _launched(
         environ,
         "slurm",
-        ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
         job if restarts == "0" else f"{job}-restart{restarts}",
+        rank="SLURM_PROCID",
+        size="SLURM_NTASKS",
+        local="SLURM_LOCALID",
     )
 
 
@@ -151,15 +153,21 @@ def _openmpi(environ: Mapping[str, str]) -> World | None:
         return None
     names = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri")
     job = next((environ[name] for name in names if environ.get(name)), None)
-    names = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK")
-    return _launched(environ, "openmpi", names, job)
+    return _launched(
+        environ,
+        "openmpi",
+        job,
+        rank="OMPI_COMM_WORLD_RANK",
+        size="OMPI_COMM_WORLD_SIZE",
+        local="OMPI_COMM_WORLD_LOCAL_RANK",
+    )
 
 
 def _pmi(environ: Mapping[str, str]) -> World | None:
     if "PMI_RANK" not in environ:
         return None
     job = environ.get("PMI_JOBID") or None  # MPICH's mpiexec sets none
-    return _launched(environ, "pmi", ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"), job)
+    return _launched(environ, "pmi", job, rank="PMI_RANK", size="PMI_SIZE", local="MPI_LOCALRANKID")
 
 
 def _pods(environ: Mapping[str, str]) -> World | None:
@@ -226,9 +234,9 @@ def _pods_job(environ: Mapping[str, str]) -> str | None:
 
 
 def _launched(
-    environ: Mapping[str, str], launcher: str, names: tuple[str, str, str], job: str | None
+    environ: Mapping[str, str], launcher: str, job: str | None, *, rank: str, size: str, local: str
 ) -> World:
-    rank, size, local = names
+    """Return the world of which these variables tell rank, size and rank on this host."""
     seat = LocalRank(_number(environ, rank, launcher, "0"), _number(environ, local, launcher, "0"))
     return World(launcher, _number(environ, size, launcher, "1"), (seat,), job)
 

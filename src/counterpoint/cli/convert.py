@@ -74,7 +74,7 @@ def convert(
     check_timeline_output(out, inputs, force=force, command=command)
     if executor := fleet.chosen(reading.jobs):
         chosen: dict[str, object] = {"steps": steps, "last": last}
-        _convert_each(inputs, out, (executor, fleet.strict), chosen, memory_bytes, force=force)
+        _convert_each(inputs, out, executor, chosen, memory_bytes, strict=fleet.strict, force=force)
         return
     with Progress("reading") as progress:
         timeline = read(
@@ -94,10 +94,11 @@ def convert(
 def _convert_each(
     inputs: Sequence[str],
     out: Path,
-    how: tuple[DigestExecutor, bool],
+    executor: DigestExecutor,
     chosen: dict[str, object],
     memory_bytes: int | None,
     *,
+    strict: bool,
     force: bool,
 ) -> None:
     """Store each host's Timeline by itself: all of them in one would be in one memory."""
@@ -110,7 +111,6 @@ def _convert_each(
             why="each host becomes a Timeline of its own, in a directory of its own",
             next="omit --executor",
         )
-    executor, strict = how
     names, _ = find_profiles([str(path) for path in profile_paths((*inputs,))])
     twice = [name for name, count in Counter(map(host_name, names)).items() if count > 1]
     if twice:
@@ -198,8 +198,9 @@ def network(
     output.check()
     if executor := fleet.chosen(reading.jobs):
         refuse_of_one({**asdict(selection), "target": target, "full": output.full})
-        how = (executor, fleet.strict)
-        explain_fleet(paths, how, reading.memory, top, output, command="network")
+        explain_fleet(
+            paths, executor, reading.memory, top, output, strict=fleet.strict, command="network"
+        )
         return
     selection.check()
     run, machine = find_run(paths), recorded_on(target)

@@ -70,8 +70,16 @@ def explain(  # noqa: PLR0913 - the options of the command
 
         of_one = {"target": target, "by": by, "as": as_, "budget": budget, "full": output.full}
         refuse_of_one(asdict(selection) | of_one)
-        how = (executor, fleet.strict)
-        explain_fleet(paths, how, reading.memory, top, output, topology=topology, digest=digest)
+        explain_fleet(
+            paths,
+            executor,
+            reading.memory,
+            top,
+            output,
+            strict=fleet.strict,
+            topology=topology,
+            digest=digest,
+        )
         return
     need_executor({"topology": topology, "digest": digest})
     selection.check()
@@ -107,7 +115,7 @@ def explain(  # noqa: PLR0913 - the options of the command
     if output.html is not None and timeline is not None:
         from counterpoint.cli.pages import explained_page, write_page
 
-        page = explained_page(timeline, explanation, document(), text(), (named, run, machine))
+        page = explained_page(timeline, explanation, document(), text(), named, run, machine)
         write_page(page, output.html, full=output.full)
         if output.is_page_alone and size is None:
             return

@@ -39,18 +39,19 @@ def refuse_of_one(given: Mapping[str, object]) -> None:
 
 def explain_fleet(  # noqa: PLR0913 - the options of the command
     paths: tuple[str, ...],
-    how: tuple[DigestExecutor, bool],
+    executor: DigestExecutor,
     memory: float | None,
     top: int,
     output: Output,
     *,
+    strict: bool,
     topology: Path | None = None,
     digest: Path | None = None,
     command: Literal["explain", "network"] = "explain",
 ) -> None:
     """Reduce the profiles, and print or write what they show together.
 
-    `how` has who makes the digests, and whether all profiles have to be readable.
+    `strict`: all profiles have to be readable.
     """
     _check_digest(digest, force=output.force)
     from counterpoint.fleet.digest import write_digest
@@ -59,7 +60,6 @@ def explain_fleet(  # noqa: PLR0913 - the options of the command
     from counterpoint.report.explain.fleet_json import fleet_json
 
     places = None if topology is None else read_topology(topology)
-    executor, strict = how
     gathering = gather_hosts(paths, executor, memory, strict=strict)
     summary = _summary(gathering, places, topology)
     if digest is not None:

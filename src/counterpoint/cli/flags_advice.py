@@ -91,7 +91,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
     subject = None if no_predict else _compilable(program, module, target, jaxlib)
     with Progress("recommending") as progress:
         situation = _situation(
-            workloads, goal, target, jaxlib, (program, module), subject, progress.say
+            workloads, goal, target, jaxlib, program, module, subject, say=progress.say
         )
         found = find_settings(situation)
         if subject is not None:
@@ -208,13 +208,15 @@ def _compilable(
     return workload, where
 
 
-def _situation(
+def _situation(  # noqa: PLR0913 - the options of the command
     workloads: tuple[str, ...],
     goal: str,
     target: str | None,
     jaxlib: str | None,
-    named: tuple[Path | None, str | None],
+    program: Path | None,
+    module: str | None,
     compiled: tuple[Workload, Target] | None,
+    *,
     say: Callable[[str], None],
 ) -> RecommendationRequest:
     """Return the situation to recommend for, with facts from the program and this machine."""
@@ -226,7 +228,6 @@ def _situation(
     from counterpoint.pgle.applying.subject import is_lowered
 
     where = parse_devices(target) if target is not None else None
-    program, module = named
     scheduled, recorded = None, None
     if program is not None and compiled is not None and is_lowered(program):
         from counterpoint.workflow.recommended import compiled_program

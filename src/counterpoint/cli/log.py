@@ -203,7 +203,7 @@ def _explained(
 
     document = explain_document(explanation, _ROWS, run, named)
     text = explain_json(explanation, run)
-    return explained_page(timeline, explanation, document, text, (named, run, machine))
+    return explained_page(timeline, explanation, document, text, named, run, machine)
 
 
 def _page_text(content: PageContent) -> str | None:

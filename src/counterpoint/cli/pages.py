@@ -73,17 +73,18 @@ def explained_page(
     explanation: Explanation,
     document: Document,
     text: str,
-    known: tuple[Sequence[str], Run | None, Target | None],
+    paths: Sequence[str],
+    run: Run | None,
+    target: Target | None,
 ) -> PageContent:
     """Return the page of `explain`: its report and JSON, and the step's use of the network.
 
-    `known` are the inputs as the user named them, their Run, and the machine.
+    `paths` are the inputs as the user named them.
     """
     from counterpoint.diagnose.network.analysis import analyze_network
     from counterpoint.report.explain.network_document import network_document
     from counterpoint.report.explain.network_json import network_json
 
-    paths, run, target = known
     network = analyze_network(
         timeline,
         step=explanation.step,

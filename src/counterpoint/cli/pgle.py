@@ -42,9 +42,9 @@ from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target, target_name
 from counterpoint.pgle.applying.apply import AppliedProfile, apply_profile
 from counterpoint.pgle.applying.subject import LocatedProgram, is_lowered, locate_program
-from counterpoint.pgle.checking.check import Coverage, check_profile
+from counterpoint.pgle.checking.check import check_profile
 from counterpoint.pgle.checking.difference import diff_profiles
-from counterpoint.pgle.checking.verdict import COVERAGE, CoverageVerdict, judge
+from counterpoint.pgle.checking.verdict import COVERAGE, judge
 from counterpoint.pgle.making.make import make_profile
 from counterpoint.pgle.making.merge import describe_merge, merge_profiles
 from counterpoint.pgle.making.origin import count
@@ -269,7 +269,17 @@ def check(  # noqa: PLR0913 - the options of the command
     judgment = judge(
         coverage, min_coverage, min_time, recording=str(program) if subject.recorded else None
     )
-    _print_check(profile, subject, coverage, judgment, (program, top, json))
+    next_step = judgment.next or _use(profile, program, subject)
+    if json:
+        text = pgle_check_json(
+            coverage, judgment, str(profile), subject.where, next_step, subject.others
+        )
+        write_result(text)
+    else:
+        document = pgle_check_document(
+            coverage, judgment, str(profile), subject.where, top, next_step, subject.others
+        )
+        print_report(document)
     return 0 if judgment.passed else 1
 
 
@@ -308,28 +318,6 @@ def _require_gpu(profile: Path, costs: Profile, program: Path, subject: LocatedP
         " no costs",
         why="its instruction names differ from those of a program compiled for GPUs",
         next=_apply(profile, program, subject) or "pass a dump, a Run or a profile of GPUs",
-    )
-
-
-def _print_check(
-    profile: Path,
-    subject: LocatedProgram,
-    coverage: Coverage,
-    judgment: CoverageVerdict,
-    shown: tuple[Path, int, bool],
-) -> None:
-    program, top, as_json = shown
-    next_step = judgment.next or _use(profile, program, subject)
-    if as_json:
-        text = pgle_check_json(
-            coverage, judgment, str(profile), subject.where, next_step, subject.others
-        )
-        write_result(text)
-        return
-    print_report(
-        pgle_check_document(
-            coverage, judgment, str(profile), subject.where, top, next_step, subject.others
-        ),
     )
 
 

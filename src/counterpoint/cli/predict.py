@@ -94,12 +94,13 @@ def predict(  # noqa: PLR0913 - the options of the command
         progress.say("drawing")
         _write_timeline(prediction, out, force=force)
     named = (workload, ()) if words is None else (None, words)
-    seen = (bool(question.what_if), explain)
-    next_line = next_command(prediction, compile_options, *named, seen=seen)
+    next_line = next_command(
+        prediction, compile_options, *named, answered=bool(question.what_if), explained=explain
+    )
     if html is not None:
-        _write_page(prediction, (top, next_line), html, full=full)
+        _write_page(prediction, top, next_line, html, full=full)
     if html is None or json or size is not None:
-        _print(prediction, (top, next_line, size), as_json=json, explained=explain)
+        _print(prediction, top, next_line, size, as_json=json, explained=explain)
     return _exit_code(prediction, out)
 
 
@@ -232,7 +233,9 @@ def _target(text: str) -> Target:
 
 def _print(
     prediction: Prediction,
-    shown: tuple[int, str, int | None],
+    top: int,
+    following: str,
+    size: int | None,
     *,
     as_json: bool,
     explained: bool,
@@ -241,7 +244,6 @@ def _print(
     from counterpoint.report.predict.predict_document import predict_document
     from counterpoint.report.predict.predict_json import predict_json
 
-    top, following, size = shown
     if size is not None:
         write_digest(predict_digest(prediction, following).text(size), None)
     elif as_json:
@@ -250,12 +252,14 @@ def _print(
         print_report(predict_document(prediction, top, following, explained=explained))
 
 
-def _write_page(prediction: Prediction, shown: tuple[int, str], path: Path, *, full: bool) -> None:
+def _write_page(
+    prediction: Prediction, top: int, following: str, path: Path, *, full: bool
+) -> None:
     from counterpoint.cli.pages import predicted_page, write_page
     from counterpoint.report.predict.predict_document import predict_document
     from counterpoint.report.predict.predict_json import predict_json
 
-    document = predict_document(prediction, *shown, explained=True)
+    document = predict_document(prediction, top, following, explained=True)
     write_page(predicted_page(prediction, document, predict_json(prediction)), path, full=full)
 
 
@@ -270,11 +274,12 @@ def next_command(
     workload: str | None,
     words: Sequence[str],
     *,
-    seen: tuple[bool, bool] = (False, False),
+    answered: bool = False,
+    explained: bool = False,
 ) -> str:
     """Return the next command for the same workload: a path, a function, or a command's words.
 
-    `seen` says whether --what-if was answered, and whether everything was explained.
+    `answered`: --what-if was answered; `explained`: the full report of `explain` was shown.
     """
     typed = as_typed(words)
     workload_words = shlex.join([workload] if workload is not None else ["--", *typed])
@@ -297,7 +302,6 @@ def next_command(
         and not any(candidate.is_base and candidate.tied for candidate in prediction.candidates)
     ):
         return _with_best(best, prediction, compile_options, workload, words)
-    answered, explained = seen
     if not answered:
         return f"{shlex.join([*options, '--what-if', _question(prediction)])} {workload_words}"
     if not explained:

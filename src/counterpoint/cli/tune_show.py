@@ -251,7 +251,7 @@ def show(  # noqa: PLR0913 - the options of the command
     if size is not None:
         _digest(loaded, conclusion, study, size)
     elif settings:
-        _settings(loaded, conclusion, study, (form, arm, out), force=force)
+        _settings(loaded, conclusion, study, form, arm, out, force=force)
     else:
         _report(loaded, conclusion, study, top, as_json=json)
 
@@ -317,7 +317,9 @@ def _settings(
     study: Study,
     conclusion: Conclusion,
     directory: Path,
-    wanted: tuple[FormName | None, str | None, Path | None],
+    name: FormName | None,
+    arm: str | None,
+    out: Path | None,
     *,
     force: bool,
 ) -> None:
@@ -325,7 +327,6 @@ def _settings(
     from counterpoint.flags.forms import SettingsForm, render
     from counterpoint.report.flags.settings_document import unwritten_lines
 
-    name, arm, out = wanted
     if out is not None:
         check_output(out, force=force, endings=(out.suffix,))
     form = (

@@ -169,7 +169,7 @@ def _explain(
     explanation = explain(timeline, run=run, target=target)
     document = explain_document(explanation, _ROWS, run, as_typed(paths))
     text = explain_json(explanation, run)
-    whole = explained_page(timeline, explanation, document, text, (as_typed(paths), run, target))
+    whole = explained_page(timeline, explanation, document, text, as_typed(paths), run, target)
     page.add(whole.reports, whole.results)
 
 

@@ -118,15 +118,14 @@ def _scalar(path: str | Path, name: str, section: object) -> Scalar:
     values = cast(dict[str, Any], section) if isinstance(section, dict) else {}
     least = 0.0 if name == "slowdown" else 0.01
     most = _MOST.get(name, _MOST_ELSE)
-    value = _share(path, name, "value", values.get("value"), (least, most))
-    reach = _share(path, name, "reach", values.get("reach", 0.1), (0.0, 1.0))
+    value = _share(path, name, "value", values.get("value"), least, most)
+    reach = _share(path, name, "reach", values.get("reach", 0.1), 0.0, 1.0)
     return Scalar(value, reach, str(values.get("source", path)))
 
 
 def _share(
-    path: str | Path, name: str, key: str, value: object, between: tuple[float, float]
+    path: str | Path, name: str, key: str, value: object, least: float, most: float
 ) -> float:
-    least, most = between
     if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
         return float(value)
     raise InputError(

@@ -140,9 +140,7 @@ def _slow(fleet: Fleet, shortest: Matrix, group: NDArray[np.int64]) -> tuple[Slo
         return ()  # of two, which one differs is not known
     more = shortest - np.nanmedian(shortest, axis=0)
     found: list[SlowGroup] = []
-    for number, (steps, of_steps, chance) in often_late(
-        more, _WORTH * float(np.nanmedian(shortest))
-    ):
+    for number, often in often_late(more, _WORTH * float(np.nanmedian(shortest))):
         rows = np.flatnonzero(group == number).tolist()
         hosts = dict.fromkeys(fleet.hosts[int(fleet.host_of[row])].machine for row in rows)
         found.append(
@@ -150,9 +148,9 @@ def _slow(fleet: Fleet, shortest: Matrix, group: NDArray[np.int64]) -> tuple[Slo
                 devices=tuple(_name(fleet, row) for row in rows),
                 hosts=tuple(hosts),
                 more_ms=float(np.nanmedian(more[number])),
-                steps=steps,
-                of_steps=of_steps,
-                chance=min(1.0, chance),
+                steps=often.steps,
+                of_steps=often.of_steps,
+                chance=min(1.0, often.chance),
             )
         )
     return tuple(sorted(found, key=lambda each: -each.more_ms))

@@ -48,9 +48,7 @@ class LocalExecutor:
         with ExitStack() as stack:
             directory = stack.enter_context(scratch_directory("fleet"))
             crew = [
-                _Worker(
-                    self, tasks, answers, directory / str(number), (memory_bytes // count, order)
-                )
+                _Worker(self, tasks, answers, directory / str(number), memory_bytes // count, order)
                 for number in range(count)
             ]
             for worker in crew:
@@ -72,11 +70,12 @@ class _Worker(threading.Thread):
         tasks: SimpleQueue[str | None],
         answers: SimpleQueue[Reduction | BaseException],
         place: Path,
-        how: tuple[int, Order],
+        memory_bytes: int,
+        order: Order,
     ) -> None:
         super().__init__(name=f"fleet-{place.name}", daemon=True)
         self._executor, self._tasks, self._answers = executor, tasks, answers
-        self._place, (self._memory_bytes, self._order) = place, how
+        self._place, self._memory_bytes, self._order = place, memory_bytes, order
         self._process: subprocess.Popen[str] | None = None
         self._over = False
 

@@ -136,22 +136,28 @@ def _late_units(
     own = np.array([_of_unit(units, deficit, number) for number in range(count)])
     worth = _WORTH * fleet.step_ms
     found: list[tuple[Late, Bools]] = []
-    for number, counted in often_late(own, worth):
+    for number, often in often_late(own, worth):
         members = units.of == number
         if not explained[members].all():
-            found.append((_late(fleet, units, number, own[number], counted), members))
+            found.append((_late(fleet, units, number, own[number], often), members))
     return sorted(found, key=lambda each: -each[0].waits_less_ms)
 
 
-def often_late(own: Matrix, worth: float) -> list[tuple[int, tuple[int, int, float]]]:
-    """Return the rows that exceed the others by `worth` in more steps than by chance.
+@dataclass(frozen=True, slots=True)
+class Often:
+    """In how many steps a row exceeds the others, and the probability of that for any row."""
 
-    With each: in how many steps, of how many, and the probability of that for any row.
-    """
+    steps: int
+    of_steps: int
+    chance: float
+
+
+def often_late(own: Matrix, worth: float) -> list[tuple[int, Often]]:
+    """Return the rows that exceed the others by `worth` in more steps than by chance."""
     late = own > np.maximum(worth, _usual(own))
     seen = np.isfinite(own)
     total = int(seen.sum())
-    found: list[tuple[int, tuple[int, int, float]]] = []
+    found: list[tuple[int, Often]] = []
     for number in np.flatnonzero(late.any(axis=1)).tolist():
         steps, hits = int(seen[number].sum()), int(late[number].sum())
         # The share of the others: a unit that is always late must not hide itself among few.
@@ -159,7 +165,7 @@ def often_late(own: Matrix, worth: float) -> list[tuple[int, tuple[int, int, flo
         share = (int(late.sum()) - hits + 1) / (others + 2)
         chance = len(own) * at_least(hits, steps, share)
         if chance <= _BY_CHANCE and float(np.nanmedian(own[number])) > worth:
-            found.append((number, (hits, steps, chance)))
+            found.append((number, Often(hits, steps, chance)))
     return found
 
 
@@ -193,12 +199,11 @@ def _late(
     units: _Units,
     number: int,
     own: NDArray[np.float64],
-    counted: tuple[int, int, float],
+    often: Often,
 ) -> Late:
     members = units.of == number
     places: list[int] = fleet.host_of[members].tolist()
     hosts = dict.fromkeys(fleet.hosts[host].machine for host in places)
-    hits, steps, chance = counted
 
     def more(matrix: Matrix) -> float:
         return float(np.nanmedian(matrix[members]) - np.nanmedian(matrix[~members]))
@@ -207,9 +212,9 @@ def _late(
         kind=units.kind,
         name=units.names[number],
         hosts=tuple(hosts),
-        late_steps=hits,
-        steps=steps,
-        chance=min(1.0, chance),
+        late_steps=often.steps,
+        steps=often.of_steps,
+        chance=min(1.0, often.chance),
         waits_less_ms=float(np.nanmedian(own)),
         interval_ms=median_interval(own[np.isfinite(own)]),
         more_compute_ms=more(fleet.compute),

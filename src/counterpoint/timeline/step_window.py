@@ -96,12 +96,13 @@ class StepWindow:
         self,
         start: NDArray[np.int64],
         end: NDArray[np.int64],
-        module: tuple[str, NDArray[np.int64]],
+        plane: str,
+        module: NDArray[np.int64],
         run: NDArray[np.int64] | None,
     ) -> None:
         """Note in which markers programs run; `run` tells the run of each span, if it is known.
 
-        `module` has a number for each span, which is that of its module on the plane named first.
+        `module` has the number of each span's module, of those on this plane.
         Threads that decode the profile call this at the same time. Raises LateWorkError.
         """
         if not len(start):
@@ -111,15 +112,14 @@ class StepWindow:
         if (inside & (end > self._ends[at])).any():
             raise LateWorkError
         place = np.where(inside, at, _OUTSIDE)
-        plane, number = module
-        columns = [place, number] if run is None else [place, number, run]
+        columns = [place, module] if run is None else [place, module, run]
         changes = np.any([column[1:] != column[:-1] for column in columns], axis=0)
         first = np.append(0, np.flatnonzero(changes) + 1)
         lasts = end - start
         self._looks.append(
             _Look(
                 markers=place[first].tolist(),
-                modules=[(plane, it) for it in number[first].tolist()],
+                modules=[(plane, it) for it in module[first].tolist()],
                 runs=None if run is None else run[first].tolist(),
                 inside_ps=int(lasts[inside].sum()),
                 all_ps=int(lasts.sum()),

@@ -301,7 +301,7 @@ def idle_of(data: StepData) -> IdleTime:
         (device, windows, spans), busy_time = of
         own = runs[own_runs.get(device, slice(0, 0))]
         host = data.timeline.devices[device].host
-        return given.split((device, host), sides[host], own, windows, spans, busy_time)
+        return given.split(device, host, sides[host], own, windows, spans, busy_time)
 
     found = on_threads(split, zip(per_device, busy_times, strict=True), rows=rows)
     tops: dict[tuple[IdleEvent, bool], int] = {}
@@ -353,7 +353,8 @@ class _Given:
 
     def split(
         self,
-        of: tuple[int, int],
+        device: int,
+        host: int,
         side: HostActivity,
         runs: pl.DataFrame,
         windows: tuple[Longs, Longs],
@@ -361,7 +362,6 @@ class _Given:
         busy_time: Intervals,
     ) -> _Split:
         """Split the idle time of a device of a host."""
-        device, host = of
         inside = union(*windows)
         gaps = inside - busy_time
         turns = {function: runs for (at, function), runs in self.turns.items() if at == host}

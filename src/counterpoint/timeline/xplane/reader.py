@@ -295,7 +295,8 @@ class _Capture:
                 window.look(
                     start[work],
                     end[work],
-                    (plane.name, module.value[work]),
+                    plane.name,
+                    module.value[work],
                     run.value[work] if run and known else None,
                 )
             mask = window.overlaps(start, end) | events.known(plane.marker_stat)
