@@ -53,7 +53,7 @@ def completed(script: Path, line: str) -> list[str]:
 def test_bash_completes_commands_options_and_choices(script: Path) -> None:
     for line, offered in (
         ("counterpoint exp", ["explain", "explain-code"]),
-        ("counterpoint flags r", ["render", "recommend", "refresh"]),
+        ("counterpoint flags r", ["render", "recommend"]),
         ("counterpoint explain --de", ["--device"]),
         ("counterpoint tune sh", ["show"]),
         ("counterpoint tune --bud", ["--budget"]),

@@ -25,7 +25,6 @@ _COSTS = 'costs { name: "dot" cost_us: 12.5 }'
         ("convert", "t", "/"),
         ("explain", "t", "-o", "/"),
         ("run", "-o", "/proc/new", "--", "true"),
-        ("flags", "refresh", "-o", "/proc/new.json"),
         ("convert", "t", "/proc/new"),
     ],
     ids=" ".join,

@@ -13,12 +13,12 @@ from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.forms import compiler_options
 from counterpoint.flags.recipe import recipes
-from counterpoint.flags.refresh.descriptor import OptionField, read_fields
-from counterpoint.flags.refresh.installed import find_library
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.runs.reports import read_debug_options
+from jaxlib_flags import find_library
 from xla_compiler import Compiler
+from xla_options import OptionField, read_fields
 
 Fields = Mapping[int, tuple[int | bytes, ...]]
 Parser = Callable[[str], "Fields | None"]

@@ -34,9 +34,7 @@ from counterpoint.cost.scalars import Scalar, default_scalars
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.compare.schedule_changes import RegroupedCollectives, ScheduleChanges
 from counterpoint.diagnose.network.calls import remote_calls
-from counterpoint.flags.catalogue.lookup import release as known_release
 from counterpoint.flags.effective import EffectiveFlag, FlagOutcome, differences
-from counterpoint.flags.refresh.descriptor import PluginComparison
 from counterpoint.flags.settings import Settings
 from counterpoint.fleet.fleet import STAYS
 from counterpoint.fleet.summary import FleetSummary, summarize
@@ -46,7 +44,6 @@ from counterpoint.pgle.applying.movement import CollectiveMove, Movement, Schedu
 from counterpoint.pgle.profiles.files import write_profile
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.report import units
-from counterpoint.report.catalogue.catalogue_document import plugin_section
 from counterpoint.report.document import ColumnKind, Document, TextTable
 from counterpoint.report.explain.compare_tables import schedule_section
 from counterpoint.report.explain.fleet_document import fleet_document
@@ -252,20 +249,11 @@ def documents() -> Iterator[Document]:
     names = tuple(f"all-gather-start.{at}" for at in range(3))
     regrouped = (RegroupedCollectives(names, names[:1], "all-gather", 1 << 20),)
     schedule = schedule_section(ScheduleChanges(moves=(move,), regrouped=regrouped, compared=1), 10)
-    told = PluginComparison(
-        shared_object=Path("plugin.so"),
-        release=known_release("0.10.2"),
-        fields=900,
-        more=("xla_mine",),
-        fewer=(),
-        other=(),
-    )
-    plugin = plugin_section(told)
     section = movement_section(Movement((move,), (), (), reordered=True), 10)
     unknown = Unknown("one run each")
     arms = [("AutoPGLE", read_run(Path("counterpoint-runs/first")), unknown)]
     times = times_section(arms, unknown)
-    yield Document(sections=(schedule, plugin, section, times), legend="", next="x")
+    yield Document(sections=(schedule, section, times), legend="", next="x")
     yield upgrade_document(slower_upgrade())
     yield fleet_document(two_builds(), ("hosts",))
 

@@ -373,16 +373,6 @@ COMMANDS: Final[tuple[Command, ...]] = (
         ),
     ),
     Command(
-        "flags refresh",
-        "counterpoint.cli.flags:refresh",
-        "Read the flags of an installed jaxlib.",
-        examples=(
-            "counterpoint flags refresh",
-            "counterpoint flags refresh --python .venv/bin/python",
-            "counterpoint flags refresh --plugin xla_cuda_plugin.so",
-        ),
-    ),
-    Command(
         "skill",
         "counterpoint.cli.skill:skill",
         "Print how a coding agent uses Counterpoint: which command answers which question.",

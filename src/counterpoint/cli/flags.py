@@ -1,9 +1,8 @@
-"""`counterpoint flags list`, `show`, `diff`, `refresh` and `effective`."""
+"""`counterpoint flags list`, `show`, `diff` and `effective`."""
 
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +12,12 @@ from cyclopts import Parameter
 
 from counterpoint.cli.flags_advice import FormName, render_flags
 from counterpoint.cli.printing import print_report, say_line, write_result
-from counterpoint.cli.progress import Progress
 from counterpoint.cli.settings_source import checked_chip
 from counterpoint.core import ArgumentError, UsageError
 from counterpoint.flags.catalogue.about import all_documentation
 from counterpoint.flags.catalogue.flag import Release
-from counterpoint.flags.catalogue.lookup import release, releases
 from counterpoint.flags.catalogue.lookup import release as nearest_release
+from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.effective import EffectiveFlag, FlagOutcome, compare, differences
 from counterpoint.flags.history import FlagFilter, ListedFlag, listing, require_earlier
 from counterpoint.flags.history import diff as diff_releases
@@ -28,13 +26,6 @@ from counterpoint.flags.lifecycle import replacements
 from counterpoint.flags.named_files import AllowedFiles
 from counterpoint.flags.other_settings import OtherSetting, other_settings
 from counterpoint.flags.parse.source import read_source, read_variables
-from counterpoint.flags.refresh.descriptor import compare_plugin
-from counterpoint.flags.refresh.installed import (
-    add_to_table,
-    check_writable,
-    read_jaxlib_flags,
-    save_overlay,
-)
 from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.showing import show as look_up
 from counterpoint.flags.versions import PROFILE, version_number
@@ -42,14 +33,10 @@ from counterpoint.pgle.evidence import ProfileUse
 from counterpoint.report.catalogue.catalogue_document import (
     diff_document,
     list_document,
-    plugin_document,
-    refresh_document,
 )
 from counterpoint.report.catalogue.flags_json import (
     diff_json,
     list_json,
-    plugin_json,
-    refresh_json,
     show_json,
 )
 from counterpoint.report.catalogue.show_document import all_changes, show_document
@@ -188,53 +175,6 @@ def _release_of(text: str | None, given: Sequence[str]) -> Release:
             why=error.why,
             next=shlex.join(["counterpoint", "flags", "diff", *known]),
         ) from None
-
-
-def refresh(
-    *,
-    python: Path | None = None,
-    plugin: Path | None = None,
-    output: Annotated[Path | None, Parameter(name=("--output", "-o"))] = None,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
-) -> None:
-    """Read names, types and defaults out of an installed jaxlib, and save them.
-
-    Its library is read and its own parser is queried, in processes of that interpreter. The result
-    is saved for your account, and later `flags` commands use it for this release.
-
-    Args:
-        python: The interpreter whose jaxlib is read; by default the one that runs Counterpoint.
-        plugin: A plugin's library, e.g. xla_cuda_plugin.so: compare its options with those of
-            jaxlib. Without --python, nothing else is done.
-        output: Add it to the table in this file. By default it is saved for your account, under
-            $XDG_DATA_HOME or ~/.local/share, and later commands use it for that release; delete
-            the file named in the output to undo this.
-        json: Print everything as JSON.
-    """
-    with Progress("reading") as progress:
-        if plugin is not None and python is None:
-            found = compare_plugin(plugin, tell=progress.say)
-            text = plugin_json(found) if json else None
-            document = plugin_document(found)
-        else:
-            check_writable(output)
-            learnt = read_jaxlib_flags(
-                Path(sys.executable) if python is None else python, progress.say
-            )
-            known = release(learnt.version)
-            news = diff_releases(known, learnt.release, replacements(known, learnt.release))
-            if output is None:
-                where = save_overlay(learnt)
-            else:
-                add_to_table(learnt, output)
-                where = output
-            compared = None if plugin is None else compare_plugin(plugin, learnt.version)
-            text = refresh_json(learnt, news, where, compared) if json else None
-            document = refresh_document(learnt, news, where, compared)
-    if text is not None:
-        write_result(text)
-    else:
-        print_report(document)
 
 
 def effective(  # noqa: PLR0913 - the options of the command

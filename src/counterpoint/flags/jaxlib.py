@@ -53,8 +53,7 @@ def chosen_release(version: str | None = None) -> Release:
             "jaxlib",
             version,
             "unknown release",
-            why=f"nearest known: {', '.join(_around(version))}; `counterpoint flags refresh` adds"
-            " the installed release",
+            why=f"nearest known: {', '.join(_around(version))}",
             instead=_around(version)[0],
         )
     return release(found)

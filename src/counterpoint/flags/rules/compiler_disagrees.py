@@ -25,8 +25,8 @@ export XLA_FLAGS="--xla_fuel=abc"
 
 ## Fix
 
-Remove it, or look up the accepted values with `counterpoint flags show NAME`. After an update of
-jaxlib, `counterpoint flags refresh` updates the catalogue.
+Remove it, or look up the accepted values with `counterpoint flags show NAME`. Keep a
+flag that the compiler accepts: the catalogue knows only releases, and the compiler decides.
 
 ```sh jaxlib=0.10.2
 export XLA_FLAGS=""
@@ -61,5 +61,5 @@ def check(case: LintContext) -> Iterator[Remark]:
             yield remark(CODE, Severity.ERROR, setting, message, "remove it", Fix())
         elif setting in case.taken:
             message = f"the catalogue reports {case.taken[setting]}, but the compiler accepts it"
-            advice = "keep it, and update the catalogue: counterpoint flags refresh"
+            advice = "keep it: the compiler decides"
             yield remark(CODE, Severity.WARNING, setting, message, advice)

@@ -1,1 +1,1 @@
-"""Reports of `flags list`, `show`, `diff` and `refresh`, as Documents and as JSON."""
+"""Reports of `flags list`, `show` and `diff`, as Documents and as JSON."""

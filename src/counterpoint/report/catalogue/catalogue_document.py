@@ -1,14 +1,12 @@
-"""The reports of `flags list`, `flags diff` and `flags refresh`."""
+"""The reports of `flags list` and `flags diff`."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from counterpoint.flags.catalogue.flag import Flag, Release
-from counterpoint.flags.catalogue.lookup import path_of, releases
+from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.history import (
     ChangedFlag,
     FlagChange,
@@ -18,12 +16,8 @@ from counterpoint.flags.history import (
     channels,
 )
 from counterpoint.flags.other_settings import OtherSetting
-from counterpoint.flags.refresh.descriptor import PluginComparison
-from counterpoint.flags.refresh.installed import JaxlibFlags
 from counterpoint.report.document import (
     Document,
-    Fact,
-    FactList,
     Prose,
     Section,
     TextTable,
@@ -104,8 +98,7 @@ def release_notes(release: Release) -> tuple[str, ...]:
     """Return a note if the release that is shown is not the requested one."""
     if release.exact:
         return ()
-    note = f"jaxlib {release.asked} is unknown; showing {release.version}, the nearest."
-    return (f"{note} `counterpoint flags refresh` reads the installed one.",)
+    return (f"jaxlib {release.asked} is unknown; showing {release.version}, the nearest.",)
 
 
 def shown_default(flag: Flag) -> str:
@@ -255,68 +248,3 @@ def _values(change: ChangedFlag) -> tuple[str, str, str]:
 def _accepted_by(flag: Flag) -> str:
     accepts = (("XLA_FLAGS", flag.xla_flags), ("compiler_options", flag.compile_option))
     return ", ".join(channel for channel, accepted in accepts if accepted) or "environment"
-
-
-def refresh_document(
-    found: JaxlibFlags, news: ReleaseDiff, where: Path, plugin: PluginComparison | None
-) -> Document:
-    """Return the report; `news` compares with the nearest known release."""
-    release = found.release
-    flags = sum(flag.xla_flags for flag in release.flags.values())
-    jax = f"{len(release.jax)} of jax {found.jax}" if found.jax else "jax is not installed"
-    facts = [
-        Fact("jaxlib", found.version),
-        Fact("library", str(found.shared_object)),
-        Fact("XLA_FLAGS", f"{flags} flags"),
-        Fact("compiler_options", f"{sum(f.compile_option for f in release.flags.values())} names"),
-        Fact("JAX's options", jax, Tone.PLAIN if found.jax else Tone.WARNING),
-        Fact("written to", str(where)),
-    ]
-    compared = diff_document(news)
-    title = "Differences" if news.before != news.after else "Differences from the known release"
-    first, *others = compared.sections
-    sections = [
-        Section("Refreshed", f"jaxlib {found.version}", (FactList(tuple(facts)),)),
-        Section(title, first.summary),
-        *others,
-    ]
-    if plugin is not None:
-        sections.append(plugin_section(plugin))
-    return Document(
-        sections=tuple(sections),
-        legend=_effect(found.version, where),
-        next=f"counterpoint flags list --jaxlib {found.version}",
-    )
-
-
-def _effect(version: str, where: Path) -> str:
-    """Describe what a table saved for the account changes in later commands, and how to undo it."""
-    if where != path_of(version):
-        return ""
-    undo = shlex.join(["rm", str(where)])
-    return f"Later commands of this account use this table for jaxlib {version}. To undo: {undo}"
-
-
-def plugin_document(plugin: PluginComparison) -> Document:
-    """Return the report on a plugin alone."""
-    return Document(
-        sections=(plugin_section(plugin),),
-        legend="",
-        next=f"counterpoint flags list --jaxlib {plugin.release.version}",
-    )
-
-
-def plugin_section(plugin: PluginComparison) -> Section:
-    """Return a plugin compared with a release."""
-    count = f"{plugin.fields} options, compared with jaxlib {plugin.release.version}"
-    if not plugin.differences:
-        return Section("Plugin", f"{count}: no differences", ())
-    rows = [
-        *((name, "in the plugin only") for name in plugin.more),
-        *((name, "in jaxlib only") for name in plugin.fewer),
-        *((name, "different type or values") for name in plugin.other),
-    ]
-    options = table(
-        words("option", [name for name, _ in rows]), words("where", [where for _, where in rows])
-    )
-    return Section("Plugin", f"{count}: {plugin.differences} differences", (options,))

@@ -1,4 +1,4 @@
-"""The flags of releases as JSON: `flags list`, `show`, `diff` and `refresh`. Nothing is cut.
+"""The flags of releases as JSON: `flags list`, `show` and `diff`. Nothing is cut.
 
 The types can be imported without loading any terminal library or table of flags.
 """
@@ -8,16 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from counterpoint.report.json import At, CountOf, Result, TextOrNull, fill, json_text
+from counterpoint.report.json import At, Result, TextOrNull, fill, json_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from counterpoint.flags.catalogue.flag import Flag, Release
     from counterpoint.flags.history import FlagChange, FlagFilter, ListedFlag, ReleaseDiff
     from counterpoint.flags.other_settings import OtherSetting
-    from counterpoint.flags.refresh.descriptor import PluginComparison
-    from counterpoint.flags.refresh.installed import JaxlibFlags
     from counterpoint.flags.showing import SettingDescription
 
 
@@ -274,52 +270,9 @@ class FlagsDiff(Result, tag_field="schema", tag="counterpoint.flags.diff/1"):
 
 def diff_json(diff: ReleaseDiff) -> str:
     """Return `flags diff` as text."""
-    return json_text(_diff(diff))
-
-
-def _diff(diff: ReleaseDiff) -> FlagsDiff:
     removed = [
         fill(RemovedFlagJson, removed.flag, channels=_channels(removed.flag), use=removed.use)
         for removed in diff.removed
     ]
-    return fill(FlagsDiff, diff, removed=removed, added=[_flag(flag) for flag in diff.added])
-
-
-class PluginOptions(Result):
-    """A plugin's options beside those of a release."""
-
-    library: Annotated[str, At("shared_object")]
-    jaxlib: Annotated[str, At("release.version")]
-    options: Annotated[int, At("fields")]
-    only_in_plugin: Annotated[tuple[str, ...], At("more")]
-    only_in_jaxlib: Annotated[tuple[str, ...], At("fewer")]
-    other: tuple[str, ...]
-
-
-class FlagsRefresh(Result, tag_field="schema", tag="counterpoint.flags.refresh/1"):
-    """The flags of an installed jaxlib, or of a plugin: `counterpoint flags refresh --json`.
-
-    For a plugin alone all keys but `plugin` are null.
-    """
-
-    jaxlib: Annotated[str | None, At("version")]
-    jax: str | None
-    library: Annotated[str | None, At("shared_object")]
-    written_to: str | None
-    flags: Annotated[int | None, CountOf("release.flags")]
-    jax_options: Annotated[int | None, CountOf("release.jax")]
-    news: FlagsDiff | None
-    plugin: PluginOptions | None
-
-
-def refresh_json(
-    found: JaxlibFlags, news: ReleaseDiff, where: Path, plugin: PluginComparison | None
-) -> str:
-    """Return `flags refresh` as text; `news` has the form of `flags diff`."""
-    own = {"written_to": where, "news": _diff(news), "plugin": plugin}
-    return json_text(fill(FlagsRefresh, found, **own))
-
-
-def plugin_json(plugin: PluginComparison) -> str:
-    """Return `flags refresh` for a plugin alone as text."""
-    return json_text(fill(FlagsRefresh, None, plugin=plugin))
+    added = [_flag(flag) for flag in diff.added]
+    return json_text(fill(FlagsDiff, diff, removed=removed, added=added))

@@ -1,4 +1,10 @@
-"""All flags of an installed jaxlib: fields from the library, the rest from its parser and its JAX.
+"""Read the flags of an installed jaxlib out of itself, into flags/catalogue/flags.jsonl.
+
+    python3.12 -m venv /tmp/jax && /tmp/jax/bin/pip install jax==0.13.0
+    python tools/jaxlib_flags.py /tmp/jax/bin/python
+
+Fields are read from its library, the rest from its parser and its JAX; other releases in the table
+stay as they are. Each takes some ten seconds.
 
 The parser is tried with each name once, with a value that is not the default. It may not know the
 name (then XLA_FLAGS does not accept it), change that field, change another one (an alias), or
@@ -16,41 +22,28 @@ import mmap
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.core import InputError, UsageError, WriteError
-from counterpoint.core.opening import read_input
-from counterpoint.core.outputs import write_whole
 from counterpoint.flags.catalogue.flag import (
     Flag,
     FlagFacts,
-    FlagTable,
-    Release,
     facts_of,
-    make_table,
     parse_table,
     render_table,
     with_release,
 )
-from counterpoint.flags.catalogue.lookup import as_release, facts_at, names_ever, nearest, path_of
+from counterpoint.flags.catalogue.lookup import names_ever
 from counterpoint.flags.option_probe import Value, probe_options
-from counterpoint.flags.refresh.descriptor import (
-    OptionField,
-    options_reader,
-    read_fields,
-    spelled,
-)
-from counterpoint.flags.refresh.parser import (
-    EnumSpelling,
-    Parser,
-    ParseResult,
-    find_spelling,
-    is_unknown,
-)
+from xla_options import OptionField, options_reader, read_fields, spelled
+from xla_parser import EnumSpelling, Parser, ParseResult, find_spelling, is_unknown
 
+TABLE: Final = (
+    Path(__file__).parent.parent / "src" / "counterpoint" / "flags" / "catalogue" / "flags.jsonl"
+)
 LIBRARIES: Final = ("libjax_common.so", "xla_extension.so")
 """The names of jaxlib's library that contains XLA; the second up to 0.6."""
 
@@ -61,20 +54,23 @@ _AT_ONCE: Final = 40
 _EFFECTIVE_WITHOUT_FIELD: Final = frozenset({"xla_fuel"})
 """Flags without a field that have an effect nevertheless."""
 
-Tell = Callable[[str], None]
+
+def main() -> None:
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    for python in sys.argv[1:]:
+        version, facts = read_jaxlib_flags(Path(python))
+        table = with_release(parse_table(TABLE.read_text("utf-8")), version, facts)
+        TABLE.write_text(render_table(table), encoding="utf-8")
+        sys.stdout.write(f"jaxlib {version}: {len(facts)} flags and options\n")
 
 
-def survey(parser: Parser, library: Path, known: Iterable[str], tell: Tell) -> tuple[Flag, ...]:
+def survey(parser: Parser, library: Path, known: Iterable[str]) -> tuple[Flag, ...]:
     """Return each flag and compile option of a jaxlib, by name."""
-    tell(f"reading {library.name} of jaxlib {parser.version}")
     options = read_fields(library)
     probe = _FlagProbe(parser, options, options_reader(library))
-    flags: list[Flag] = []
-    for count, option in enumerate(options):
-        tell(f"probing the flags of jaxlib {parser.version}: {count} of {len(options)}")
-        flags.append(probe.field(option))
+    flags = [probe.field(option) for option in options]
     names = {option.name for option in options}
-    tell(f"searching {library.name} for flags without a field")
     candidates = {name for name in known if name.islower()} | names_in(library)
     flags += probe.without_field(sorted(candidates - names))
     return tuple(sorted(flags, key=lambda flag: flag.name))
@@ -103,10 +99,7 @@ class _FlagProbe:
         self._names = {option.number: option.name for option in options}
         parsed = parser.parse("")
         if parsed.options is None:
-            raise InputError(
-                f"jaxlib {parser.version} in {parser.directory} aborts even without flags",
-                why=parsed.log.strip().rpartition("\n")[2][:300] or None,
-            )
+            sys.exit(f"jaxlib {parser.version} aborts even without flags: {parsed.log}")
         self._defaults = read(parsed.options)
 
     def field(self, option: OptionField) -> Flag:
@@ -237,23 +230,18 @@ _SAMPLES: Final[Mapping[str, Value]] = {
 }
 
 
-def with_options(
-    flags: Iterable[Flag], library: Path, python: Path, environment: Mapping[str, str] | None
-) -> tuple[Flag, ...]:
-    """Return the flags, corrected by JAX's answers about options; unchanged if it gives none."""
-    known = tuple(flags)
+def with_options(known: tuple[Flag, ...], library: Path, python: Path) -> tuple[Flag, ...]:
+    """Return the flags, corrected by JAX's answers about options."""
     queried = [(flag.name, _sample(flag)) for flag in known if flag.compile_option]
-    answer = probe_options(python, queried, environment)
+    answer = probe_options(python, queried)
     if answer.note is not None:
-        return known
+        sys.exit(answer.note)
     refused = {rejected.name for rejected in answer.rejected}
     enums = [flag for flag in known if flag.name in refused and flag.enum]
     numbers = {field.name: field.enum for field in read_fields(library)}
     by_number = {flag.name: _numbers(flag, numbers[flag.name]) for flag in enums}
     pairs = [(name, texts[-1]) for name, texts in by_number.items()]
-    refused_again = {
-        rejected.name for rejected in probe_options(python, pairs, environment).rejected
-    }
+    refused_again = {rejected.name for rejected in probe_options(python, pairs).rejected}
     return tuple(
         flag
         if flag.name not in refused
@@ -275,19 +263,15 @@ def _numbers(flag: Flag, enum: Mapping[int, str]) -> tuple[str, ...]:
 
 
 _CHILD: Final = """
-import json, os, sys
+import json, os
 read = set()
 real = os.getenv
 def getenv(name, default=None):
     read.add(name)
     return real(name, default)
 os.getenv = getenv
-try:
-    import jax
-    from jax._src import config
-except Exception as missing:
-    print(json.dumps({"missing": f"{type(missing).__name__}: {missing}"}))
-    sys.exit(0)
+import jax
+from jax._src import config
 found = {}
 for name, value in jax.config.values.items():
     if name.upper() in read:
@@ -296,38 +280,24 @@ for name, value in jax.config.values.items():
         kind = kind if isinstance(kind, str) else getattr(kind, "__name__", "str")
         found[name.upper()] = [kind, value if isinstance(value, (bool, int, float)) or value is None
                                else str(value), values]
-print(json.dumps({"version": jax.__version__, "options": found}))
+print(json.dumps(found))
 """
 _TYPES: Final = {"bool": "bool", "int": "int64", "float": "float", "enum": "enum"}
 
 
-def jax_options(
-    python: Path, environment: Mapping[str, str] | None = None, timeout_s: float = 120
-) -> tuple[str, dict[str, FlagFacts]] | None:
-    """Return the version of jax, and its options by variable; None if jax can't be queried."""
-    inherited = os.environ if environment is None else environment
-    child = {
-        k: v for k, v in inherited.items() if not k.startswith(("COUNTERPOINT_", "JAX", "XLA"))
-    }
-    try:
-        done = subprocess.run(  # noqa: S603 - the user's own interpreter
-            [python.absolute(), "-c", _CHILD],
-            env=child,
-            cwd="/",  # keeps a user's file from shadowing a module
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-        )
-        answer = json.loads(done.stdout.strip().rpartition("\n")[2] or "{}")
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return None
-    if "options" not in answer:
-        return None
-    facts = {name: _facts(*option) for name, option in answer["options"].items()}
-    return answer["version"], facts
+def jax_options(python: Path) -> dict[str, FlagFacts]:
+    """Return the options of an interpreter's jax, by variable."""
+    child = {k: v for k, v in os.environ.items() if not k.startswith(("JAX", "XLA"))}
+    done = subprocess.run(  # noqa: S603 - the interpreter that was named
+        [python.absolute(), "-c", _CHILD],
+        env=child,
+        cwd="/",  # keeps a file from shadowing a module
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    answer = json.loads(done.stdout.strip().rpartition("\n")[2])
+    return {name: _facts(*option) for name, option in answer.items()}
 
 
 def _facts(kind: str, default: Any, values: list[str]) -> FlagFacts:  # noqa: ANN401 - from JSON
@@ -340,113 +310,25 @@ def _facts(kind: str, default: Any, values: list[str]) -> FlagFacts:  # noqa: AN
     return {**facts, "values": values} if values else facts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JaxlibFlags:
-    """One release. `jax` is the version of JAX whose options were read, if there was one."""
-
-    version: str
-    shared_object: Path
-    jax: str | None
-    facts: Mapping[str, FlagFacts]
-
-    @property
-    def release(self) -> Release:
-        """These flags as a Release of the catalogue."""
-        return as_release(self.version, self.facts)
-
-
-def read_jaxlib_flags(
-    python: Path, tell: Callable[[str], None], environment: Mapping[str, str] | None = None
-) -> JaxlibFlags:
-    """Query an interpreter's jaxlib, and its jax if there is one."""
-    tell(f"loading the jaxlib of {python}")
-    with Parser(python, environment) as parser:
+def read_jaxlib_flags(python: Path) -> tuple[str, dict[str, FlagFacts]]:
+    """Return the version of an interpreter's jaxlib, its flags and the options of its jax."""
+    with Parser(python) as parser:
         library = find_library(parser.directory)
-        flags = survey(parser, library, names_ever(), tell)
+        flags = survey(parser, library, names_ever())
         version = parser.version
-    tell(f"probing the compiler options of the jax of {python}")
-    flags = with_options(flags, library, python, environment)
-    tell(f"reading the options of the jax of {python}")
-    options = jax_options(python, environment)
-    facts: dict[str, FlagFacts] = {flag.name: facts_of(flag) for flag in flags}
-    return JaxlibFlags(
-        version=version,
-        shared_object=library,
-        jax=options[0] if options else None,
-        facts={**facts, **(options[1] if options else _likely_options(version))},
-    )
-
-
-def _likely_options(version: str) -> dict[str, FlagFacts]:
-    """Return JAX's options of the nearest known release."""
-    known = facts_at(nearest(version))
-    return {name: facts for name, facts in known.items() if name[0].isupper()}
+    found: dict[str, FlagFacts] = {
+        flag.name: facts_of(flag) for flag in with_options(flags, library, python)
+    }
+    return version, found | jax_options(python)
 
 
 def find_library(directory: Path) -> Path:
     """Return the library in which jaxlib has XLA."""
-    for name in LIBRARIES:
-        if (directory / name).is_file():
-            return directory / name
-    raise InputError(
-        f"{directory} contains no XLA library",
-        why=f"neither {' nor '.join(LIBRARIES)} exists",
-        next="reinstall jaxlib",
-    )
+    found = [directory / name for name in LIBRARIES if (directory / name).is_file()]
+    if not found:
+        sys.exit(f"{directory} contains neither {' nor '.join(LIBRARIES)}")
+    return found[0]
 
 
-def check_writable(path: Path | None) -> None:
-    """Raise UsageError before any work if a file can't be written; None: this machine's overlay."""
-    if path is None:
-        path = path_of("0")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as failure:
-            raise UsageError(
-                f"cannot create {path.parent}: {failure.strerror or failure}",
-                why="tables are stored under $XDG_DATA_HOME, by default ~/.local/share",
-                next="use -o xla-flags.json",
-            ) from None
-    elif path.exists():
-        read_table(path)
-    if not os.access(path.parent, os.W_OK):
-        raise UsageError(
-            f"cannot write {path}: {path.parent} is not a writable directory",
-            next="use -o xla-flags.json",
-        )
-
-
-def save_overlay(found: JaxlibFlags) -> Path:
-    """Write it where the catalogue looks on this machine, atomically."""
-    path = path_of(found.version)
-    _write(path, render_table(make_table({found.version: found.facts})))
-    return path
-
-
-def add_to_table(found: JaxlibFlags, path: Path) -> FlagTable:
-    """Add it to the table in a file, which may not exist yet; other releases stay."""
-    table = read_table(path) if path.exists() else FlagTable()
-    table = with_release(table, found.version, found.facts)
-    _write(path, render_table(table))
-    return table
-
-
-def read_table(path: Path) -> FlagTable:
-    """Read a table from a file that may contain anything."""
-    try:
-        return parse_table(read_input(path).decode())
-    except OSError as failure:
-        raise InputError(f"{path} cannot be read: {failure.strerror or failure}") from None
-    except (ValueError, KeyError, TypeError):
-        raise InputError(
-            f"{path} is not a table of flags",
-            why="the release is added to the table in this file",
-            next="pass a file that `flags refresh` wrote, or a new one",
-        ) from None
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        write_whole(path, text.encode())
-    except OSError as failure:
-        raise WriteError(path, failure) from None
+if __name__ == "__main__":
+    main()

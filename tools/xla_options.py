@@ -3,9 +3,6 @@
 protobuf keeps the descriptor of each .proto file as serialized bytes in the library, so that types,
 enums and deprecations can be read without loading it. The descriptor begins with its own file name;
 its end is found by parsing its fields until one is invalid.
-
-A plugin is a library with its own XLA, and compiles with its own DebugOptions. Options of another
-version than its jaxlib's are unknown to one of the two.
 """
 
 from __future__ import annotations
@@ -15,23 +12,24 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
-from counterpoint.core import InputError
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+)
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
 from counterpoint.core.wire import Malformed, fields
-from counterpoint.flags.catalogue.flag import Flag, Release
-from counterpoint.flags.catalogue.lookup import release, releases
-
-if TYPE_CHECKING:
-    from google.protobuf.descriptor_pb2 import (
-        DescriptorProto,
-        FieldDescriptorProto,
-        FileDescriptorProto,
-    )
 
 _FILE: Final = "xla/xla.proto"
 _LAST_FIELD: Final = 14  # of a FileDescriptorProto: `edition`
-_LIBRARIES: Final = "pass libjax_common.so, xla_extension.so or xla_cuda_plugin.so"
+
+
+class NoOptionsError(Exception):
+    """This is no library of XLA, or only a part of one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,7 @@ def read_fields(library: Path) -> tuple[OptionField, ...]:
     """Return all fields of DebugOptions that a library was compiled with."""
     with _mapped(library) as data:
         file, message = _debug_options(library, data)
-        imported = (_file(library, data, name) for name in file.dependency)
+        imported = (_file(data, name) for name in file.dependency)
         enums = _enums([file, *filter(None, imported)])
     return tuple(
         OptionField(
@@ -64,16 +62,12 @@ def read_fields(library: Path) -> tuple[OptionField, ...]:
 
 
 def _debug_options(library: Path, data: mmap.mmap) -> tuple[FileDescriptorProto, DescriptorProto]:
-    file = _file(library, data, _FILE)
+    file = _file(data, _FILE)
     if file is None:
-        raise InputError(
-            f"{library} contains no descriptor of XLA's options",
-            why="it is not an XLA library, or it is truncated",
-            next=_LIBRARIES,
-        )
+        raise NoOptionsError(f"{library} contains no descriptor of XLA's options")
     message = next((found for found in file.message_type if found.name == "DebugOptions"), None)
     if message is None or not message.field:
-        raise _damaged(library, f"its {_FILE} has no DebugOptions")
+        raise NoOptionsError(f"{library}: its {_FILE} has no DebugOptions")
     return file, message
 
 
@@ -124,10 +118,6 @@ def options_reader(library: Path) -> Callable[[bytes], dict[int, Any]]:
     message is made from the descriptor: with enums as numbers and messages as bytes it depends on
     no other file.
     """
-    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
-    from google.protobuf.descriptor_pool import DescriptorPool
-    from google.protobuf.message_factory import GetMessageClass
-
     with _mapped(library) as data:
         _, message = _debug_options(library, data)
     file = FileDescriptorProto(name="counterpoint/options.proto", package="counterpoint")
@@ -207,46 +197,16 @@ def spelled(kind: str, value: Any, names: Mapping[int, str]) -> str:  # noqa: AN
 
 @contextmanager
 def _mapped(library: Path) -> Generator[mmap.mmap]:
-    try:
-        with (
-            library.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-        ):
-            _require_elf(library, data)
-            yield data
-    except ValueError:
-        raise InputError(f"{library} is empty", next=_LIBRARIES) from None
-    except OSError as failure:
-        raise InputError(f"{library} cannot be read: {failure.strerror or failure}") from None
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        yield data
 
 
-def _require_elf(library: Path, data: mmap.mmap) -> None:
-    if data[:4] != b"\x7fELF":
-        raise InputError(
-            f"{library} is not a shared library",
-            why="it has no ELF header",
-            next=_LIBRARIES,
-        )
-    sections = int.from_bytes(data[0x28:0x30], "little")  # 64 bit: the section headers come last
-    if data[4] == 2 and sections > len(data):
-        raise InputError(
-            f"{library} is truncated: it has {len(data)} bytes of at least {sections}",
-            next="reinstall it",
-        )
-
-
-def _file(library: Path, data: mmap.mmap, name: str) -> FileDescriptorProto | None:
+def _file(data: mmap.mmap, name: str) -> FileDescriptorProto | None:
     """Return the descriptor of one .proto file; None if the library has none."""
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
-    from google.protobuf.message import DecodeError
-
     start = data.find(bytes((0x0A, len(name))) + name.encode())
     if start < 0:
         return None
-    try:
-        return FileDescriptorProto.FromString(data[start : _end(data, start)])
-    except DecodeError:
-        raise _damaged(library, f"its descriptor of {name} cannot be decoded") from None
+    return FileDescriptorProto.FromString(data[start : _end(data, start)])
 
 
 def _end(data: mmap.mmap, at: int) -> int:
@@ -257,63 +217,3 @@ def _end(data: mmap.mmap, at: int) -> int:
                 break
             at = end
     return at
-
-
-def _damaged(library: Path, what: str) -> InputError:
-    return InputError(f"{library} is damaged: {what}", next="reinstall jaxlib")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginComparison:
-    """A plugin compared with a release: options that only one of them has, or that differ."""
-
-    shared_object: Path
-    release: Release
-    fields: int
-    more: tuple[str, ...]  # options that only the plugin has
-    fewer: tuple[str, ...]  # options that only the release has
-    other: tuple[str, ...]  # of another type, or with other values
-
-    @property
-    def differences(self) -> int:
-        """The number of options that differ."""
-        return len(self.more) + len(self.fewer) + len(self.other)
-
-
-def compare_plugin(
-    library: Path, version: str | None = None, tell: Callable[[str], None] = lambda _: None
-) -> PluginComparison:
-    """Compare a plugin with a release; None: with the most similar known one."""
-    tell(f"reading {library.name}")
-    options = read_fields(library)
-    known = releases() if version is None else (version,)
-    found = (_compare(library, options, release(candidate)) for candidate in reversed(known))
-    return min(found, key=lambda plugin: plugin.differences)  # the newest of equally similar ones
-
-
-def _compare(library: Path, plugin: tuple[OptionField, ...], known: Release) -> PluginComparison:
-    plugin_fields = {field.name: field for field in plugin}
-    options = {name: flag for name, flag in known.flags.items() if _is_field(flag)}
-    return PluginComparison(
-        shared_object=library,
-        release=known,
-        fields=len(plugin),
-        more=tuple(sorted(plugin_fields.keys() - known.flags.keys())),
-        fewer=tuple(sorted(options.keys() - plugin_fields.keys())),
-        other=tuple(
-            sorted(
-                name
-                for name in plugin_fields.keys() & options.keys()
-                if _differs(plugin_fields[name], options[name])
-            )
-        ),
-    )
-
-
-def _is_field(flag: Flag) -> bool:
-    return flag.compile_option or flag.type in ("message", "map")
-
-
-def _differs(field: OptionField, flag: Flag) -> bool:
-    kind = field.type.removesuffix("s") if field.type == "messages" else field.type
-    return kind != flag.type or not set(flag.enum) <= set(field.enum.values())

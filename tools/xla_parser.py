@@ -10,17 +10,12 @@ import json
 import os
 import re
 import select
-import shlex
-import signal
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Self, cast
-
-from counterpoint.core import InputError
 
 _UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: ")
 _PATIENCE_S: Final = 120  # loading 400 MB over a network can be slow
@@ -68,6 +63,10 @@ for line in sys.stdin:
 """
 
 
+class ParserError(Exception):
+    """An interpreter has no XLA that answers."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParseResult:
     """The result for one text: serialized CompileOptions, or None and the content of the log."""
@@ -89,17 +88,9 @@ class Parser:
         parser.parse("--xla_gpu_autotune_level=4")
     """
 
-    def __init__(self, python: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, python: Path) -> None:
         self._python = python
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in _stop
-        try:
-            self._process = _start(
-                python, os.environ if environment is None else environment, self._log
-            )
-        except BaseException:
-            self._log.close()
-            raise
-        self.version = ""
+        self._process = _start(python)
         try:
             hello = self._hello()
         except BaseException:
@@ -124,88 +115,45 @@ class Parser:
         hello = self._receive()
         if "version" in hello:
             return hello
-        raise InputError(
-            f"{self._python} cannot import jaxlib: {hello.get('missing')}",
-            why="flags are read from the jaxlib that this interpreter imports",
-            next="use --python .venv/bin/python",
-        )
+        raise ParserError(f"{self._python} cannot import jaxlib: {hello.get('missing')}")
 
     def _ask(self, text: str) -> dict[str, Any]:
         sending = cast("IO[str]", self._process.stdin)
-        try:
+        with suppress(BrokenPipeError):  # it has exited, and answers nothing
             sending.write(json.dumps(text) + "\n")
             sending.flush()
-        except BrokenPipeError:
-            raise self._ended("it exited") from None
         return self._receive()
 
     def _receive(self) -> dict[str, Any]:
         receiving = cast("IO[str]", self._process.stdout)
         if not select.select([receiving], [], [], _PATIENCE_S)[0]:
-            raise self._ended(f"it did not answer within {_PATIENCE_S} s")
-        try:
-            return json.loads(receiving.readline())
-        except (ValueError, RecursionError):
-            raise self._crashed() or self._ended(
-                "it is not a Python interpreter, or it exited"
-            ) from None
-
-    def _crashed(self) -> InputError | None:
-        """Return the error if loading jaxlib crashed: the linker can accept a damaged library."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=1)
-        code = self._process.poll()
-        if self.version or code is None or code >= 0:
-            return None
-        return InputError(
-            f"{self._python}: its jaxlib is damaged or truncated: loading it crashed"
-            f" with {signal.Signals(-code).name}",
-            next=f"{shlex.quote(str(self._python))} -m pip install --force-reinstall jaxlib",
-        )
-
-    def _ended(self, how: str) -> InputError:
-        self._process.kill()
-        self._process.wait()
-        self._log.seek(0)
-        ours = _SERVER.splitlines()  # a program that is not Python may print its input
-        output = self._log.read().decode(errors="replace").strip().splitlines()
-        lines = [
-            line for line in output if not any(our_line and our_line in line for our_line in ours)
-        ]
-        return InputError(
-            f"{self._python} failed to parse XLA flags: {how}",
-            why=lines[-1][:300] if lines else None,
-            next="use --python .venv/bin/python",
-        )
+            raise ParserError(f"{self._python} did not answer within {_PATIENCE_S} s")
+        answer = receiving.readline()
+        if not answer:
+            code = self._process.wait()
+            raise ParserError(f"{self._python} ended with exit code {code}")
+        return json.loads(answer)
 
     def _stop(self) -> None:
         self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._log):
+        for stream in (self._process.stdin, self._process.stdout):
             with suppress(BrokenPipeError):
                 cast("IO[Any]", stream).close()
 
 
-def _start(python: Path, environment: Mapping[str, str], log: IO[bytes]) -> subprocess.Popen[str]:
-    child = {k: v for k, v in environment.items() if not k.startswith("COUNTERPOINT_")}
-    child.pop("XLA_FLAGS", None)
-    child |= {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
-    try:
-        return subprocess.Popen(  # noqa: S603 - the user's own interpreter
-            [python.absolute(), "-c", _SERVER],
-            env=child,
-            cwd="/",  # keeps a user's file from shadowing a module
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            errors="replace",
-        )
-    except OSError as failure:
-        raise InputError(
-            f"{python} cannot be run: {failure.strerror or failure}",
-            next="use --python .venv/bin/python",
-        ) from None
+def _start(python: Path) -> subprocess.Popen[str]:
+    """Start the interpreter; what it says itself appears where ours does."""
+    inherited = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    return subprocess.Popen(  # noqa: S603 - the interpreter that was named
+        [python.absolute(), "-c", _SERVER],
+        env={**inherited, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"},
+        cwd="/",  # keeps a file from shadowing a module
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
 
 
 @dataclass(frozen=True, slots=True)

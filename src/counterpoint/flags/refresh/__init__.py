@@ -1,1 +1,0 @@
-"""Refresh: a jaxlib's own flags, read from its library and obtained from its parser."""
