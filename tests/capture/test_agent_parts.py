@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -120,17 +121,23 @@ def test_the_call_comes_once_the_module_is_whole(
     seen: list[object] = []
     finders = list(sys.meta_path)
 
-    when_loaded("late_arrival", lambda: seen.append(sys.modules["late_arrival"].value))
+    when_loaded(
+        "late_arrival",
+        lambda: seen.append(sys.modules["late_arrival"].value),
+        lambda: seen.append(hasattr(sys.modules["late_arrival"], "value")),
+    )
+    assert importlib.util.find_spec("late_arrival")
+    assert seen == []  # to look whether it is there is no import
     module = importlib.import_module("late_arrival")
     importlib.reload(module)
 
-    assert seen == [1]
+    assert seen == [False, 1]
     assert sys.meta_path == finders
     assert module.__spec__ is not None
     assert type(module.__spec__.loader).__name__ == "SourceFileLoader"
     assert module.__loader__ is module.__spec__.loader
     when_loaded("late_arrival", lambda: seen.append("at once"))
-    assert seen == [1, "at once"]
+    assert seen == [False, 1, "at once"]
     del sys.modules["late_arrival"]
 
 

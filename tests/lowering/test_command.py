@@ -119,6 +119,7 @@ def test_a_program_for_gpus_gets_virtual_ones_and_its_flags_are_kept(
 
     assert found.name == "jit_local"
     assert found.xla_flags == "--xla_gpu_autotune_level=4 --xla_gpu_enable_pipelined_p2p=true"
+    assert "flags in XLA_FLAGS: 1 from your environment, 1 from the program" in found.notes
     assert found.variables["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.92"
     assert not any("also runs" in note for note in found.notes)  # only itself, sharded otherwise
     assert any("jax.distributed.initialize did nothing" in note for note in found.notes)

@@ -1,23 +1,19 @@
 """Origins: who set each flag and variable of a process, which one counts, and what did not arrive.
 
-The texts of a variable are compared in the order in which they were written: as passed to the
-command, as Python found it (after launch scripts), then after each write of the program.
+The texts of a variable are compared in their order: as passed to the command, as Python found it
+(after launch scripts), and when the program and jax had changed it.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final, cast
 
-from counterpoint.core.injection import FLAG_VARIABLES, flag_pairs, flags_in
+from counterpoint.core.injection import FLAG_VARIABLES, PROGRAM, flag_pairs, flags_in
 from counterpoint.runs.run import ObservedProcess, Rank, Run, RunSettings
-from counterpoint.trainers import trainers
 
 __all__ = [
     "INHERITED",
@@ -37,7 +33,6 @@ INHERITED: Final = "your environment"
 SCRIPT: Final = "the launch script"
 _SOURCES: Final = 6
 _OURS: Final = ("xla_dump_to", "xla_dump_hlo_as_proto", "JAX_DUMP_IR_TO")
-_PACKAGES: Final = re.compile(r"^.*/(?:site|dist)-packages/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +222,9 @@ def _entries(value: object) -> Iterator[Mapping[str, object]]:
 
 
 def _write(entry: Mapping[str, object]) -> tuple[str, SettingWrite]:
-    value, where = entry.get("value"), entry.get("where")
-    by = _PACKAGES.sub("", where) if isinstance(where, str) else "the program"
-    return str(entry.get("name")), SettingWrite(value if isinstance(value, str) else None, by)
+    value, by = entry.get("value"), entry.get("by")
+    write = SettingWrite(value if isinstance(value, str) else None, str(by or PROGRAM))
+    return str(entry.get("name")), write
 
 
 def origins_in(run: Run, rank: int = 0) -> tuple[SettingOrigin, ...]:
@@ -275,26 +270,11 @@ def _replaced(origin: SettingOrigin, lost: SettingWrite) -> str:
     name = origin.name if origin.name == origin.variable else f"--{origin.name}"
     by, value = origin.last.by, origin.last.value
     change = f"{by} removes it" if value is None else f"{by} sets it to {value or 'nothing'}"
-    if trap := _trap(by, origin.variable):
-        return f"{name}={lost.value} of {INHERITED} does not count: {change} ({trap})"
     option = "--set" if origin.name != origin.variable else "--env"
     return (
         f"{name}={lost.value} of {INHERITED} does not count: {change} (to put yours last, pass it"
         f" with {option})"
     )
-
-
-def _trap(by: str, variable: str) -> str | None:
-    """Return what a trainer's own file of data advises against its setting a variable."""
-    package = PurePath(by).parts[0]
-    traps = (
-        trap
-        for trainer in trainers()
-        if package in trainer.packages
-        for trap in trainer.traps
-        if trap.variable is not None and fnmatchcase(variable, trap.variable)
-    )
-    return next((trap.next for trap in traps), None)
 
 
 def compiling(ranks: Iterable[Rank]) -> Iterator[ObservedProcess]:

@@ -11,7 +11,6 @@ from counterpoint.trainers.options import tokens_of as tokens_of
 from counterpoint.trainers.options import tokens_on as tokens_on
 from counterpoint.trainers.trainer import QuietVariable as QuietVariable
 from counterpoint.trainers.trainer import Trainer as Trainer
-from counterpoint.trainers.trainer import Trap as Trap
 from counterpoint.trainers.trainer import find_trainer as find_trainer
 from counterpoint.trainers.trainer import is_framework_file as is_framework_file
 from counterpoint.trainers.trainer import read_trainer as read_trainer

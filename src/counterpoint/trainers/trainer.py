@@ -79,16 +79,6 @@ class SourceFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trap:
-    """A surprise for users of a trainer, the remedy, and the variable or option it concerns."""
-
-    what: str
-    next: str
-    variable: str | None = None
-    option: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QuietVariable:
     """A variable that stops a trainer from measuring on devices, and the note of what stands in.
 
@@ -114,7 +104,6 @@ class Trainer:
     tokens: TokenKeys = TokenKeys()
     profiler: OwnProfiler = OwnProfiler()
     sources: SourceFacts = SourceFacts()
-    traps: tuple[Trap, ...] = ()
     measures: tuple[QuietVariable, ...] = ()
 
     def runs(self, command: Sequence[str]) -> bool:

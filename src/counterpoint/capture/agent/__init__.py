@@ -30,7 +30,8 @@ ENTERED = "entered"
 
 
 def enter(
-    when_loaded: Callable[[str, Callable[[], None]], None], keep_variables: Callable[..., Any]
+    when_loaded: Callable[[str, Callable[[], None], Callable[[], None]], None],
+    keep_variables: Callable[..., Any],
 ) -> None:
     """Keep the requested settings, and wait for jax, if this process was configured for it."""
     directory = os.environ.get(DIRECTORY)
@@ -38,7 +39,11 @@ def enter(
         kept = None
         with suppress(Exception):  # then the Run says that the settings did not arrive
             kept = _keep(directory, keep_variables)
-        when_loaded("jax", lambda: _begin(directory, kept))
+        when_loaded(
+            "jax",
+            lambda: _begin(directory, kept),
+            lambda: None if kept is None else kept.restore(),
+        )
 
 
 def _keep(directory: str, keep_variables: Callable[..., Any]) -> Any:  # noqa: ANN401
@@ -59,5 +64,5 @@ def _begin(directory: str, kept: Any) -> None:  # noqa: ANN401
     from .observer import begin
 
     if kept is not None:
-        kept.restore()
+        kept.compare("jax")
     begin(sys.modules["jax"], directory, os.environ.get(WINDOW), kept)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -35,6 +36,21 @@ def wrap_profiler(jax: ModuleType, annotated: Annotated, profiles: Profiles) -> 
         return
     place.start_trace = _reporting_start(place.start_trace, profiles)
     place.trace = _reporting_trace(place.trace, profiles)
+
+
+def before_backends(then: Callable[[], None]) -> None:
+    """Call `then` when the program first asks for a device: its backends are made right after."""
+    bridge: Any = sys.modules["jax._src.xla_bridge"]
+    own = bridge.backends
+
+    @functools.wraps(own)
+    def backends() -> object:
+        bridge.backends = own
+        if not bridge.backends_are_initialized():
+            then()
+        return own()
+
+    bridge.backends = backends
 
 
 def tolerate_dump_failures(mlir: ModuleType, failed: Callable[[str], None]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from .compiles import CompileCounter
 from .executions import Executions
-from .jax_hooks import AutoPgleMessages, tolerate_dump_failures, wrap_profiler
+from .jax_hooks import AutoPgleMessages, before_backends, tolerate_dump_failures, wrap_profiler
 from .process_record import (
     AgentLog,
     backend_is_up,
@@ -84,6 +84,7 @@ class Observer:
         self._kept = kept
         self._awake = True
         self._running = False  # something has been compiled
+        self._flags_are_read = False  # by XLA, when the backends were made
         self._journal = AgentLog(directory, os.getpid())
         self._claim = ProfileClaim(self._journal.directory / "profiler.claim")
         self._compiles = CompileCounter(
@@ -123,6 +124,7 @@ class Observer:
         self._safely(self._listen)
         self._safely(lambda: wrap_profiler(self._jax, self.annotated, self._program_profiles))
         self._safely(self._spare_dumps)
+        self._safely(lambda: before_backends(self._backends_begin))
         self._safely(self._remarks.listen)
         self._safely(lambda: self._known.update(jax_versions(self._jax)))
         self._note_flags()
@@ -222,9 +224,17 @@ class Observer:
         if self.recorder.settled and not counted:
             self._executions.leave()
 
+    def _backends_begin(self) -> None:
+        """Put the settings back for XLA, which reads its flags now, and record what it reads."""
+        if self._kept is not None:
+            self._safely(self._kept.restore_last)
+        self._note_flags()
+        self._flags_are_read = True
+
     def _note_flags(self) -> None:
-        """Record the settings that XLA reads from the environment when it is first needed."""
-        self._known["xla_flags"] = os.environ.get("XLA_FLAGS", "")
+        """Record the settings that the process has now, of flags those that XLA has read."""
+        if not self._flags_are_read:
+            self._known["xla_flags"] = os.environ.get("XLA_FLAGS", "")
         if self._kept is not None:
             self._safely(lambda: self._known.update(settings=self._kept.facts(self._jax.config)))
 

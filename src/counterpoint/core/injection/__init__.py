@@ -17,6 +17,7 @@ from typing import Final
 from counterpoint.core.injection.arrival import when_loaded as when_loaded
 from counterpoint.core.injection.variables import FLAG_VARIABLES as FLAG_VARIABLES
 from counterpoint.core.injection.variables import NOTED as NOTED
+from counterpoint.core.injection.variables import PROGRAM as PROGRAM
 from counterpoint.core.injection.variables import KeptVariables as KeptVariables
 from counterpoint.core.injection.variables import flag_pairs as flag_pairs
 from counterpoint.core.injection.variables import flags_in as flags_in

@@ -1,4 +1,4 @@
-"""Calls back once a module has been imported.
+"""Calls back when a module is about to be imported, and once it has been.
 
 A finder at the head of all others recognizes the module, lets the others find it, and wraps the
 loader they return while it loads. The module keeps its original loader.
@@ -14,27 +14,32 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 
-def when_loaded(name: str, then: Callable[[], None]) -> None:
-    """Call `then` once, after `name` has been fully loaded; now if it already is."""
+def _nothing() -> None: ...
+
+
+def when_loaded(name: str, then: Callable[[], None], before: Callable[[], None] = _nothing) -> None:
+    """Call `before` when `name` is loaded, and `then` after that; both now if it already is."""
     module = sys.modules.get(name)
     if module is None:
-        sys.meta_path.insert(0, _Watch(name, then))
+        sys.meta_path.insert(0, _Watch(name, before, then))
         return
     spec = getattr(module, "__spec__", None)
     if not getattr(spec, "_initializing", False):
+        _call(before)
         _call(then)
 
 
 def _call(then: Callable[[], None]) -> None:
-    with suppress(Exception):  # `then` records its own errors; an import must not fail for it
+    with suppress(Exception):  # it records its own errors; an import must not fail for it
         then()
 
 
 class _Watch(MetaPathFinder):
     """Waits at the head of sys.meta_path."""
 
-    def __init__(self, name: str, then: Callable[[], None]) -> None:
+    def __init__(self, name: str, before: Callable[[], None], then: Callable[[], None]) -> None:
         self._name = name
+        self._before = before
         self._then = then
         self._asking = False
 
@@ -49,7 +54,7 @@ class _Watch(MetaPathFinder):
         finally:
             self._asking = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loading(spec.loader, self._loaded)
+            spec.loader = _Loading(spec.loader, self._before, self._loaded)
         return spec
 
     def _ask_others(
@@ -69,10 +74,11 @@ class _Watch(MetaPathFinder):
 
 
 class _Loading(Loader):
-    """The module's own loader, with a call when it has finished."""
+    """The module's own loader, with a call before it begins and one when it has finished."""
 
-    def __init__(self, own: Loader, loaded: Callable[[], None]) -> None:
+    def __init__(self, own: Loader, before: Callable[[], None], loaded: Callable[[], None]) -> None:
         self._own = own
+        self._before = before
         self._loaded = loaded
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
@@ -82,6 +88,7 @@ class _Loading(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._own
         module.__loader__ = self._own
+        _call(self._before)
         self._own.exec_module(module)  # on failure this loader stays, for another attempt
         self._loaded()
 

@@ -1,10 +1,14 @@
-"""Keeps requested settings in a program's environment, and notes what else writes there.
+"""Keeps requested settings in a program's environment, and notes what else changes there.
 
 A launch script that exports XLA_FLAGS, or a module that sets it when it is imported, replaces what
 `counterpoint run` passed. XLA and NCCL read the environment only when they are first needed, so the
-requested settings are put back in the program's own process: after each write or deletion by the
-program, and when jax has been imported. Until then the program finds the flags of its own
-environment alone, so that `os.environ.setdefault("XLA_FLAGS", ...)` does what it does without us.
+requested settings are put back in the program's own process at two moments: when it begins to
+import jax, which reads its options then, and when jax is about to make its backends, whose XLA
+reads the flags then. Until the first, the program finds the flags of its own environment alone, so
+that `os.environ.setdefault("XLA_FLAGS", ...)` does what it does without us.
+
+Who changed a variable is told by copies of the environment: as passed to the command, when Python
+started, and at these moments.
 
 This file runs in the program's interpreter: `core/injection`.
 """
@@ -13,15 +17,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-from types import FrameType
-from typing import Any
+from collections.abc import Mapping
 
 FLAG_VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 """Variables that hold flags, of which the last one of a name counts."""
 
 NOTED = ("XLA_", "JAX_", "LIBTPU_", "TPU_", "NCCL_", "CUDA_", "NVTE_", "NVSHMEM_", "TF_", "UCX_")
-"""Beginnings of the names of variables whose writers are noted."""
+"""Beginnings of the names of variables whose changes are noted."""
 
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|CREDENTIAL|(?:API|ACCESS|PRIVATE|AUTH)_?KEY|^TF_(?:VAR|CLI|HTTP)_"
@@ -31,10 +33,10 @@ _SECRET_VALUE = re.compile(
     r"://[^/\s:@]+:[^/\s@]+@|-----BEGIN |\b(?:gh[opsu]_|github_pat_|hf_|sk-|xox[bp]-|AKIA|eyJ)\w{8}"
 )
 """A password in a URL, a key, or the beginning of a well-known kind of token."""
-_MOST = 400  # notes kept; a program that writes a variable in each step adds no more
-_DELETIONS = 1000  # after so many, none is undone: a loop may go on until nothing is left
 _FLAG = re.compile(r"""\s*(?:--?(\w+)(?:=("(?:\\.|[^"\\])*"|'[^']*'|\S*))?(?!\S)|\S+)""")
-_OWN = (os.__file__, __file__, "<frozen os>", "<frozen _collections_abc>")
+
+PROGRAM = "the program"
+"""Who has changed the environment since Python started, unless it was the import of jax."""
 
 
 def flags_in(text: str, variable: str = "XLA_FLAGS") -> dict[str, str]:
@@ -72,7 +74,7 @@ def is_noted(name: str, value: str | None) -> bool:
 
 
 class KeptVariables:
-    """The requested settings, and the writes to the environment of this process.
+    """The requested settings, and the changes of the environment of this process.
 
     Args:
         flags: By variable, the flags to append: name, value, and both as written.
@@ -96,57 +98,55 @@ class KeptVariables:
         self._passed = passed or {}
         self._before = before or {}
         self._hidden: set[str] = set()
-        self._busy = False
-        self._deletions = 0
+        self._read: dict[str, str | None] = {}  # the flags, since XLA has read them
+        self._copy: dict[str, str] = {}
         self.writes: list[dict[str, str | None]] = []
         self.at_start = {} if passed is None else self._changes()
 
     def install(self) -> None:
-        """Put the settings back after each write or deletion from now on; hide flags until then."""
+        """Set the requested variables, and hide the flags until jax is imported."""
         for name in (*self._flags, *self._variables):
             if not self._hide(name):
                 self._put_back(name)
-        environ: Any = type(os.environ)
-        own_set, own_delete = environ.__setitem__, environ.__delitem__
-        own_clear, own_popitem = environ.clear, environ.popitem
+        self._copy = self._noted({})
 
-        def set_and_keep(this: Any, key: Any, value: Any) -> None:  # noqa: ANN401
-            own_set(this, key, value)
-            if this is os.environ:
-                self._written(key, value)
+    def restore(self) -> None:
+        """Put back all settings that the program has changed, or that were hidden."""
+        self.compare(PROGRAM)
+        self._hidden.clear()
+        for name in (*self._flags, *self._variables):
+            self._put_back(name)
+        self._copy = self._noted({})
 
-        def delete(this: Any, key: Any) -> None:  # noqa: ANN401
-            own_delete(this, key)
-            if this is os.environ:
-                self._deleted(key)
+    def restore_last(self) -> None:
+        """Put the settings back before XLA reads the flags: of these, later changes are in vain."""
+        self.restore()
+        self._read = {name: os.environ.get(name) for name in FLAG_VARIABLES}
 
-        def clear(this: Any) -> None:  # noqa: ANN401
-            busy, self._busy = self._busy, True  # it deletes until nothing is left
-            try:
-                own_clear(this)
-            finally:
-                self._busy = busy
-            if this is os.environ:
-                self.restore()
+    def compare(self, by: str, instead: Mapping[str, str | None] | None = None) -> None:
+        """Note what has changed since the last copy; `instead` has values that count for others."""
+        now = self._noted(instead or {})
+        for name in sorted({*self._copy, *now}):
+            value = now.get(name)
+            if value == self._copy.get(name):
+                continue
+            if value is not None:
+                value = self._with_hidden(name, value)
+            if is_noted(name, value) or name in self._variables:
+                self.writes.append({"name": name, "value": value, "by": by})
+        self._copy = now
 
-        def popitem(this: Any) -> Any:  # noqa: ANN401
-            busy, self._busy = self._busy, True  # it is called until nothing is left
-            try:
-                return own_popitem(this)
-            finally:
-                self._busy = busy
-
-        environ.__setitem__ = set_and_keep
-        environ.__delitem__ = delete
-        environ.clear = clear
-        environ.popitem = popitem
-
-    def facts(self, config: object = None) -> dict[str, object]:
+    def facts(
+        self,
+        config: object = None,
+        instead: Mapping[str, str | None] | None = None,
+    ) -> dict[str, object]:
         """Return what became of the settings so far; `config` is `jax.config`."""
+        self.compare(PROGRAM, instead)
         names = (*self._flags, *self._variables)
         options = {name: getattr(config, name.lower(), None) for name in self._variables}
         return {
-            "values": {name: os.environ.get(name) for name in names},
+            "values": {name: self._copy.get(name) for name in names},
             "options": {
                 name: value
                 for name, value in options.items()
@@ -157,11 +157,14 @@ class KeptVariables:
             "writes": list(self.writes),
         }
 
-    def restore(self) -> None:
-        """Put back all settings that something replaced, or that were hidden."""
-        self._hidden.clear()
-        for name in (*self._flags, *self._variables):
-            self._put_back(name)
+    def _noted(self, instead: Mapping[str, str | None]) -> dict[str, str]:
+        """Return a copy of the variables whose changes matter."""
+        found = {**os.environ, **self._read, **instead}
+        return {
+            name: value
+            for name, value in found.items()
+            if value is not None and (name.startswith(NOTED) or name in self._variables)
+        }
 
     def _hide(self, name: str) -> bool:
         """Show the program what it would find without flags, unless a script has set its own."""
@@ -189,37 +192,20 @@ class KeptVariables:
             if value != self._passed.get(name) and is_noted(name, value)
         }
 
-    def _written(self, name: str, value: str) -> None:
-        if self._busy:
-            return
-        self._note(name, self._with_hidden(name, value))
-        self._put_back(name)
-
     def _with_hidden(self, name: str, value: str) -> str:
         """Return what a program that could not see the flags would have written beside them."""
         if name not in self._hidden:
             return value
-        self._hidden.discard(name)
         had = flags_in(value, name)
         unseen = [written for flag, _, written in self._flags[name] if flag not in had]
         return " ".join([value.strip(), *unseen])
-
-    def _deleted(self, name: str) -> None:
-        self._note(name, None)
-        self._deletions += 1
-        if not self._busy and self._deletions <= _DELETIONS:
-            self._put_back(name)
 
     def _put_back(self, name: str) -> None:
         wanted = self._variables.get(name)
         if name in self._flags:
             wanted = self._appended(name)
         if wanted is not None and os.environ.get(name) != wanted:
-            self._busy = True
-            try:
-                os.environ[name] = wanted
-            finally:
-                self._busy = False
+            os.environ[name] = wanted
 
     def _appended(self, name: str) -> str | None:
         """Return a variable's text with the flags that it lacks, or that something overrode."""
@@ -238,10 +224,6 @@ class KeptVariables:
         lost = not {flag for flag, _, _ in self._flags[name]} <= set(flags_in(whole, name))
         return " ".join([*missing, text.strip()]) if lost else whole  # a stray word ends the flags
 
-    def _note(self, name: str, value: str | None) -> None:
-        if len(self.writes) < _MOST and (is_noted(name, value) or name in self._variables):
-            self.writes.append({"name": name, "value": value, "where": _caller()})
-
 
 def _content(path: str) -> str:
     try:
@@ -249,11 +231,3 @@ def _content(path: str) -> str:
             return " ".join(file.read().split())
     except OSError:
         return ""
-
-
-def _caller() -> str | None:
-    """Return the file and line that writes the environment."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and frame.f_code.co_filename in _OWN:
-        frame = frame.f_back
-    return None if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

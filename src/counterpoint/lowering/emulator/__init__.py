@@ -27,7 +27,8 @@ JOURNAL = "journal.jsonl"
 
 
 def enter(
-    when_loaded: Callable[[str, Callable[[], None]], None], keep_variables: Callable[..., Any]
+    when_loaded: Callable[[str, Callable[[], None], Callable[[], None]], None],
+    keep_variables: Callable[..., Any],
 ) -> None:
     """Prepare this process, before jax is imported."""
     from . import virtual_devices
@@ -49,13 +50,14 @@ def enter(
     def begin() -> None:
         from . import step_finder
 
+        kept.compare("jax")
         try:
             step_finder.begin(sys.modules["jax"], task, guard, kept)
         except Exception as error:  # noqa: BLE001  without us the program would train
             write_line(directory, {"event": "unusable", "name": str(error) or repr(error)})
             os._exit(1)
 
-    when_loaded("jax", begin)
+    when_loaded("jax", begin, kept.restore)
 
 
 def _contained(directory: Path) -> list[str]:

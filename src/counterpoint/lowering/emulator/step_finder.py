@@ -392,7 +392,7 @@ class StepFinder:
             "functions": [function.facts() for function in self._functions],
             "notes": [*([note] if note else []), *self.remarks.notes],
             "variables": self.remarks.variables,
-            "settings": virtual_devices.own_writes(self._noted.facts(), self.remarks),
+            "settings": self._noted.facts(instead=self.remarks.given_flags()),
             "jax": str(self._jax.__version__),
             **(self._iteration.facts() if self._iteration else {}),
             **self._kept,

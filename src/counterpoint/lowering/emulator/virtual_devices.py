@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import import_module
 from types import ModuleType
-from typing import Any
 
 from . import jax_internals as inside
 from .absent_gpu import absent_gpu
@@ -51,6 +50,10 @@ class ChangedRequests:
         """Add a note, once."""
         if what not in self.notes:
             self.notes.append(what)
+
+    def given_flags(self) -> dict[str, str | None]:
+        """Return the program's own XLA_FLAGS, in whose place the emulator's are."""
+        return {"XLA_FLAGS": self.variables.get("XLA_FLAGS", "").strip() or None}
 
 
 def prepare(devices: int, backend: str, gpu: VirtualGpu) -> None:
@@ -108,19 +111,6 @@ def _force(jax: ModuleType, remarks: ChangedRequests) -> None:
 def _with_given(flags: str, given: str) -> str:
     """Return XLA_FLAGS with the given flags in place of the emulator's."""
     return flags.replace(_COUNT.format(_devices), "", 1).replace(_QUICK, given, 1)
-
-
-def own_writes(facts: dict[str, Any], remarks: ChangedRequests) -> dict[str, Any]:
-    """Return what `KeptVariables` noted as if the emulator had not written flags itself."""
-    home = os.path.dirname(__file__)  # noqa: PTH120
-    given = remarks.variables.get("XLA_FLAGS", "")
-    writes = [
-        {**write, "value": _with_given(value, given).strip()} if _QUICK in value else write
-        for write in facts["writes"]
-        for value in [write["value"] or ""]
-        if not (write["where"] or "").startswith(home)
-    ]
-    return {**facts, "writes": writes}
 
 
 def _answer_for_gpus(jax: JaxObject, bridge: JaxObject, remarks: ChangedRequests) -> None:
