@@ -173,7 +173,7 @@ export interface FindingJson {
   saves_ms: [number, number] | null;
   mean_step_ms: number | null;
   basis: string;
-  evidence: EvidenceJson[];
+  evidence: Evidence[];
   remedy: string;
   settings: RemedySettings;
   doubt: string | null;
@@ -188,11 +188,11 @@ export interface ChosenStepsJson {
   recorded: number;
 }
 
-export interface EvidenceJson {
+export interface Evidence {
   what: string;
   ms: number | null;
   spans: number[];
-  gaps: GapJson[];
+  gaps: Gap[];
   events: number[];
   transfers: number[];
 }
@@ -202,7 +202,7 @@ export interface RemedySettings {
   env: Record<string, string>;
 }
 
-export interface GapJson {
+export interface Gap {
   device: number;
   start_ps: number;
   dur_ps: number;

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 from counterpoint.core import Basis, Range, Unknown
+from counterpoint.core.field import Field
 
 MIN_REPORTED_SHARE: Final = 0.01
 """Share of the step below which losses are left out."""
@@ -57,21 +58,26 @@ class Evidence:
     its transfers between slices, the longest first.
     """
 
-    what: str
-    ms: float | None
-    spans: tuple[int, ...] = ()
-    gaps: tuple[Gap, ...] = ()
-    events: tuple[int, ...] = ()
-    transfers: tuple[int, ...] = ()
+    what: Annotated[str, Field("what was seen")]
+    ms: Annotated[float | None, Field("its time; null: it is no time")]
+    spans: Annotated[
+        tuple[int, ...],
+        Field("rows of `Timeline.spans`, of which only those of `chosen_steps` are read"),
+    ] = ()
+    gaps: Annotated[tuple[Gap, ...], Field("the worst of idle time")] = ()
+    events: Annotated[
+        tuple[int, ...], Field("the host's work, as rows of `Timeline.host_events`")
+    ] = ()
+    transfers: Annotated[tuple[int, ...], Field("rows of `Timeline.transfers`")] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
     """A time in which a device is idle; `start_ps` as in the Timeline's spans."""
 
-    device: int
-    start_ps: int
-    dur_ps: int
+    device: Annotated[int, Field("row of `Timeline.devices`")]
+    start_ps: Annotated[int, Field("its start on the Timeline")]
+    dur_ps: Annotated[int, Field("its length")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from counterpoint.core.field import Field, Form
 from counterpoint.diagnose.explanation import Explanation, ProgramUse
+from counterpoint.diagnose.finding import Evidence
 from counterpoint.report.json import At, CountOf, Large, Pair, Result, fill, json_text
 
 if TYPE_CHECKING:
@@ -357,28 +358,6 @@ class UtilizationJson(Result):
     ]
 
 
-class GapJson(Result):
-    """A time in which a device, given by its row of `Timeline.devices`, is idle."""
-
-    device: Annotated[int, Field("row of `Timeline.devices`")]
-    start_ps: Annotated[int, Field("its start on the Timeline")]
-    dur_ps: Annotated[int, Field("its length")]
-
-
-class EvidenceJson(Result):
-    """The evidence of a finding: rows of tables of the Timeline, or gaps between its spans."""
-
-    what: Annotated[str, Field("what was seen")]
-    ms: Annotated[float | None, Field("its time; null: it is no time")]
-    spans: Annotated[
-        tuple[int, ...],
-        Field("rows of `Timeline.spans`, of which only those of `chosen_steps` are read"),
-    ]
-    gaps: Annotated[tuple[GapJson, ...], Field("the worst of idle time")]
-    events: Annotated[tuple[int, ...], Field("the host's work, as rows of `Timeline.host_events`")]
-    transfers: Annotated[tuple[int, ...], Field("rows of `Timeline.transfers`")]
-
-
 class RemedySettings(Result):
     """Settings to add."""
 
@@ -409,7 +388,7 @@ class FindingJson(Result):
     ]
     basis: Annotated[str, Field("as above")]
     evidence: Annotated[
-        tuple[EvidenceJson, ...],
+        tuple[Evidence, ...],
         Field("what shows it"),
     ]
     remedy: Annotated[str, Field("what to change")]
