@@ -163,7 +163,7 @@ def test_one_row_shows_one_statistic_of_one_population() -> None:
     titles, shown = (re.split(r"\s{2,}", line.strip()) for line in lines[at : at + 2])
     cells = dict(zip(titles, shown, strict=True))
     assert "median" not in cells
-    assert cells["time"] == cells["exposed"]
+    assert cells["time ms"] == cells["exposed"]
 
 
 def test_the_parts_of_a_window_are_not_exposed_twice() -> None:
