@@ -171,7 +171,10 @@ def app_of(commands: Iterable[Command], called: str = "") -> App:
         help="Find the communication a JAX training step waits for, and hide it.",
         help_format="plaintext",
         help_formatter=_FilledHelp(),
-        default_parameter=Parameter(negative=()),  # no --no-json beside --json
+        default_parameter=Parameter(
+            negative=(),  # no --no-json beside --json
+            show_default=_shown_default,
+        ),
         group_commands=Group("Commands", sort_key=len(SECTIONS)),
     )
     panels = [Group(title, sort_key=place) for place, title in enumerate(SECTIONS)]
@@ -235,6 +238,12 @@ class _FilledHelp:
         from cyclopts.help import DefaultFormatter
 
         DefaultFormatter().render_description(console, options, text)
+
+
+def _shown_default(value: object) -> str | None:
+    """Return a default as the help shows it; None if it only says that nothing was given."""
+    says_nothing = value is None or value is False or value in ((), "")
+    return None if says_nothing else str(value)
 
 
 def _examples(command: Command) -> str | None:

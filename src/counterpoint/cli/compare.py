@@ -32,9 +32,7 @@ from counterpoint.report.explain.compare_json import compare_json
 
 def compare(
     *paths: str,
-    with_: Annotated[
-        tuple[str, ...], Parameter(name="--with", consume_multiple=True, show_default=False)
-    ] = (),
+    with_: Annotated[tuple[str, ...], Parameter(name="--with", consume_multiple=True)] = (),
     fail_above: str | None = None,
     top: WholeNumber = 10,
     as_: Annotated[Literal["digest"] | None, Parameter(name="--as")] = None,

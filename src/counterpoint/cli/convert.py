@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from counterpoint.cli.explain_fleet import each_product, explain_fleet, refuse_of_one
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
-from counterpoint.cli.options import FleetOptions, Output, Reading, Selection, Switch
+from counterpoint.cli.options import FleetOptions, Output, Reading, Selection
 from counterpoint.cli.printing import say_line, say_result
 from counterpoint.cli.profiles import (
     as_typed,
@@ -47,7 +47,7 @@ def convert(
     last: MaybeWholeNumber = None,
     reading: Reading = Reading(),
     fleet: FleetOptions = FleetOptions(),
-    force: Switch = False,
+    force: bool = False,
 ) -> None:
     """Convert profiles to Parquet tables, or to a trace for ui.perfetto.dev.
 

@@ -16,7 +16,6 @@ from counterpoint.cli.options import (
     Output,
     Reading,
     Selection,
-    Switch,
     need_executor,
 )
 from counterpoint.cli.output import check_digest
@@ -41,7 +40,7 @@ def explain(  # noqa: PLR0913 - the options of the command
     top: WholeNumber = 10,
     by: Grouping | None = None,
     reading: Reading = Reading(),
-    timings: Switch = False,
+    timings: bool = False,
     as_: Annotated[Literal["digest"] | None, Parameter(name="--as")] = None,
     budget: MaybeWholeNumber = None,
     output: Output = Output(),

@@ -48,16 +48,16 @@ RecipeForm = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"
 
 def recommend(  # noqa: PLR0913 - the options of the command
     *,
-    for_: Annotated[tuple[str, ...], Parameter(name="--for", show_default=False)],
+    for_: Annotated[tuple[str, ...], Parameter(name="--for")],
     target: str | None = None,
     jaxlib: str | None = None,
     program: Path | None = None,
     module: str | None = None,
     goal: str = "speed",
-    no_predict: Annotated[bool, Parameter(show_default=False)] = False,
+    no_predict: bool = False,
     as_: Annotated[RecipeForm | None, Parameter(name="--as")] = None,
     top: WholeNumber = 12,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: bool = False,
 ) -> None:
     """Recommend settings: those that exist in the release, are not its default, and can matter.
 
@@ -278,7 +278,7 @@ def thresholds(  # noqa: PLR0913 - the options of the command
     target: str | None = None,
     jaxlib: str | None = None,
     top: WholeNumber = 12,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: bool = False,
 ) -> None:
     """Show the combine thresholds at which the program changes, and which to try.
 
@@ -359,10 +359,10 @@ def render_flags(  # noqa: PLR0913 - the options of the command
     jaxlib: str | None = None,
     diff: str | None = None,
     form: str | None = None,
-    allow: Annotated[tuple[Path, ...], Parameter(show_default=False)] = (),
+    allow: tuple[Path, ...] = (),
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    force: Annotated[bool, Parameter(show_default=False)] = False,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Write settings as env file, shell, Python, Slurm job, manifest or compiler options.
 

@@ -19,7 +19,6 @@ from counterpoint.timeline.step_range import step_range
 if TYPE_CHECKING:
     from counterpoint.fleet.tasks import DigestExecutor
 
-Switch = Annotated[bool, Parameter(show_default=False)]
 OutputPath = Annotated[Path | None, Parameter(name=["--out", "-o"])]
 
 ENDINGS = (".json", ".txt", ".md")
@@ -89,11 +88,11 @@ class Output:
         force: Overwrite the file.
     """
 
-    json: Switch = False
+    json: bool = False
     out: OutputPath = None
     html: Path | None = None
-    full: Switch = False
-    force: Switch = False
+    full: bool = False
+    force: bool = False
 
     def check(self) -> None:
         """Refuse a file that can't or must not be written, before any work is done."""
@@ -126,7 +125,7 @@ class FleetOptions:
 
     executor: Literal["local", "ray"] | None = None
     ray_address: str | None = None
-    strict: Switch = False
+    strict: bool = False
 
     def chosen(self, jobs: int | None = None) -> DigestExecutor | None:
         """Return the executor, or None without one."""

@@ -62,19 +62,17 @@ from counterpoint.report.pgle.pgle_json import (
 from counterpoint.report.pgle.profile_document import made_document, profile_document
 from counterpoint.runs.timeline import profile_paths
 
-Switch = Annotated[bool, Parameter(show_default=False)]
-
 
 def make(  # noqa: PLR0913 - the options of the command
     *recordings: Annotated[str, Parameter(name="PROFILE...")],
     out: Annotated[str, Parameter(name=["--out", "-o"])],
     percentile: float = MEDIAN,
     module: str | None = None,
-    bare: Switch = False,
-    keep_warmup: Switch = False,
+    bare: bool = False,
+    keep_warmup: bool = False,
     fleet: FleetOptions = FleetOptions(),
-    force: Switch = False,
-    json: Switch = False,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Make a profile for XLA's scheduler from recordings of GPUs or TPUs.
 
@@ -136,7 +134,7 @@ def merge(
     *profiles: Annotated[Path, Parameter(name="FILE...")],
     out: Annotated[str, Parameter(name=["--out", "-o"])],
     percentile: float = MEDIAN,
-    force: Annotated[bool, Parameter(show_default=False)] = False,
+    force: bool = False,
 ) -> None:
     """Merge profiles of several hosts, runs or modules into one.
 
@@ -171,7 +169,7 @@ def diff(
     b: Path,
     *,
     top: WholeNumber = 10,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: bool = False,
 ) -> None:
     """Compare two profiles, the largest change first.
 
@@ -193,7 +191,7 @@ def show(
     profile: Path,
     *,
     top: WholeNumber = 10,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: bool = False,
 ) -> None:
     """Show the contents of a profile: modules, the largest costs, duplicates.
 
@@ -219,7 +217,7 @@ def check(  # noqa: PLR0913 - the options of the command
     min_coverage: float = COVERAGE,
     min_time: float | None = None,
     top: WholeNumber = 10,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: bool = False,
 ) -> int:
     """Check how much of a program a profile covers, and whether it was made from it.
 
@@ -378,8 +376,8 @@ class ApplyOptions:
 
     target: str | None = None
     module: str | None = None
-    set_: Annotated[tuple[str, ...], Parameter(name="--set", show_default=False)] = ()
-    env: Annotated[tuple[str, ...], Parameter(show_default=False)] = ()
+    set_: Annotated[tuple[str, ...], Parameter(name="--set")] = ()
+    env: tuple[str, ...] = ()
     timeout: float = 900.0
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None
 
@@ -390,9 +388,9 @@ def apply(
     program: Path,
     options: ApplyOptions | None = None,
     top: WholeNumber = 10,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: bool = False,
     html: Path | None = None,
-    force: Annotated[bool, Parameter(show_default=False)] = False,
+    force: bool = False,
 ) -> int:
     """Compile a program without and with a profile, and prove that XLA used it.
 

@@ -22,7 +22,7 @@ from counterpoint.cli.printing import (
     write_file,
     write_result,
 )
-from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOptions, make_request
+from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
 from counterpoint.core import UsageError
 from counterpoint.core.printable import printable
 from counterpoint.pgle.profiles.profile import check_percentile
@@ -72,8 +72,8 @@ class ReportOptions:
         json: Print the report as JSON.
     """
 
-    print_only: Switch = False
-    json: Switch = False
+    print_only: bool = False
+    json: bool = False
 
 
 def make_task(
@@ -154,8 +154,8 @@ def deliver(
 def auto(
     *command: str,
     runs: MaybeWholeNumber = None,
-    no_before: Switch = False,
-    nsys: Switch = False,
+    no_before: bool = False,
+    nsys: bool = False,
     report: ReportOptions | None = None,
     workload: WorkloadOptions | None = None,
     window: ProfileOptions | None = None,
@@ -199,7 +199,7 @@ def _digest(result: AutoResult) -> Iterator[str]:
 
 def manual(
     *command: str,
-    profile: Annotated[Path | None, Parameter(show_default=False)] = None,
+    profile: Path | None = None,
     loop: LoopOptions | None = None,
     report: ReportOptions | None = None,
     workload: WorkloadOptions | None = None,
@@ -236,11 +236,9 @@ class NsightOptions:
         disable_async: Measure with async collectives off, which compiles a different program.
     """
 
-    from_: Annotated[
-        tuple[str, ...], Parameter(name="--from", show_default=False, consume_multiple=True)
-    ] = ()
-    nsys_option: Many = ()
-    disable_async: Switch = False
+    from_: Annotated[tuple[str, ...], Parameter(name="--from", consume_multiple=True)] = ()
+    nsys_option: tuple[str, ...] = ()
+    disable_async: bool = False
 
 
 def nsys(

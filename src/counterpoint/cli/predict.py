@@ -19,7 +19,6 @@ from counterpoint.cli.predict_options import (
     CompileOptions,
     DigestOptions,
     PriceOptions,
-    Switch,
     checked_prices,
     make_question,
 )
@@ -46,15 +45,15 @@ def predict(  # noqa: PLR0913 - the options of the command
     *command: Annotated[str, Parameter(name="COMMAND...", show=False, negative=())],
     compile_: Annotated[CompileOptions | None, Parameter(name="*")] = None,
     prices: Annotated[PriceOptions | None, Parameter(name="*")] = None,
-    explain: Switch = False,
+    explain: bool = False,
     top: WholeNumber = 10,
-    json: Switch = False,
+    json: bool = False,
     short: Annotated[DigestOptions | None, Parameter(name="*")] = None,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     html: Path | None = None,
-    full: Switch = False,
+    full: bool = False,
     keep_program: Path | None = None,
-    force: Switch = False,
+    force: bool = False,
 ) -> int:
     """Predict the time of a step on hardware that you don't have, and where it goes.
 

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from counterpoint.hardware.target import Target
     from counterpoint.workflow.prediction import PredictionOptions
 
-Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
-Switch = Annotated[bool, Parameter(show_default=False)]
-
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
@@ -45,18 +42,16 @@ class CompileOptions:
     target: str | None = None
     set_: Annotated[
         tuple[str, ...],
-        Parameter(name="--set", show_default=False, allow_leading_hyphen=True),
+        Parameter(name="--set", allow_leading_hyphen=True),
     ] = ()
-    env: Many = ()
-    recipe: Many = ()
-    candidate: Annotated[
-        tuple[str, ...], Parameter(show_default=False, allow_leading_hyphen=True)
-    ] = ()
+    env: tuple[str, ...] = ()
+    recipe: tuple[str, ...] = ()
+    candidate: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)] = ()
     program: str | None = None
     devices: MaybeWholeNumber = None
     jobs: MaybeWholeNumber = None
     timeout: float = 900.0
-    schedule_only: Switch = False
+    schedule_only: bool = False
 
 
 @Parameter(name="*")
@@ -100,15 +95,15 @@ class PriceOptions:
     """
 
     profile: Path | None = None
-    nccl_table: Annotated[tuple[Path, ...], Parameter(show_default=False)] = ()
+    nccl_table: tuple[Path, ...] = ()
     gemm_table: Path | None = None
     kernel_table: Path | None = None
     calibration: Path | None = None
-    trips: Many = ()
+    trips: tuple[str, ...] = ()
     trips_from: Path | None = None
-    what_if: Many = ()
+    what_if: tuple[str, ...] = ()
     against: Path | None = None
-    pgle: Switch = False
+    pgle: bool = False
     pgle_out: Path | None = None
     jitter: MaybeWholeNumber = None
 

@@ -39,10 +39,10 @@ def run(  # noqa: PLR0913 - the options of the command
     profile: ProfileOptions | None = None,
     repeat: MaybeWholeNumber = None,
     against: Path | None = None,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: bool = False,
     html: Path | None = None,
     log: TrackerName | None = None,
-    force: Annotated[bool, Parameter(show_default=False)] = False,
+    force: bool = False,
 ) -> int:
     """Run a workload, and keep everything that it leaves.
 
@@ -186,7 +186,7 @@ def _shown(run: Run) -> Path:
 def runs(
     directory: Path = Path("counterpoint-runs"),
     *,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: bool = False,
 ) -> None:
     """List runs, oldest first.
 

@@ -26,7 +26,6 @@ from counterpoint.cli.tune_options import (
     PlaceOptions,
     RaceOptions,
     SearchOptions,
-    Switch,
     TriedOptions,
 )
 from counterpoint.core import CounterpointError
@@ -48,9 +47,9 @@ def tune(  # noqa: PLR0913 - the options of the command
     race: Annotated[RaceOptions | None, Parameter(name="*")] = None,
     place: Annotated[PlaceOptions | None, Parameter(name="*")] = None,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    dry_run: Switch = False,
+    dry_run: bool = False,
     top: WholeNumber = 20,
-    json: Switch = False,
+    json: bool = False,
 ) -> int:
     """Find settings that are really faster: predicted first, then measured, never noise.
 

@@ -11,10 +11,8 @@ from cyclopts import Group, Parameter
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.tune.executors import EXECUTORS
 
-Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
-Flags = Annotated[tuple[str, ...], Parameter(show_default=False, allow_leading_hyphen=True)]
+Flags = Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)]
 Value = Annotated[str | None, Parameter(allow_leading_hyphen=True)]  # -5% is not an option
-Switch = Annotated[bool, Parameter(show_default=False)]
 
 if TYPE_CHECKING:
     ExecutorName = str
@@ -47,11 +45,9 @@ class TriedOptions:
         seed: Seed for all random choices.
     """
 
-    set_: Annotated[
-        tuple[str, ...], Parameter(name="--set", show_default=False, allow_leading_hyphen=True)
-    ] = ()
-    env: Many = ()
-    recipe: Many = ()
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", allow_leading_hyphen=True)] = ()
+    env: tuple[str, ...] = ()
+    recipe: tuple[str, ...] = ()
     arm: Flags = ()
     vary: Flags = ()
     space: Path | None = None
@@ -84,9 +80,7 @@ class SearchOptions:
         calibration: Scalars fitted by `counterpoint calibrate`.
     """
 
-    predict: Annotated[
-        tuple[str, ...] | None, Parameter(consume_multiple=True, show_default=False)
-    ] = None
+    predict: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True)] = None
     target: str | None = None
     candidates: MaybeWholeNumber = None
     shortlist: WholeNumber = 8
@@ -94,9 +88,9 @@ class SearchOptions:
     devices: MaybeWholeNumber = None
     jobs: MaybeWholeNumber = None
     compile_timeout: float = 900.0
-    schedule_only: Switch = False
+    schedule_only: bool = False
     profile: Path | None = None
-    nccl_table: Annotated[tuple[Path, ...], Parameter(show_default=False)] = ()
+    nccl_table: tuple[Path, ...] = ()
     gemm_table: Path | None = None
     kernel_table: Path | None = None
     calibration: Path | None = None
@@ -135,7 +129,7 @@ class RaceOptions:
     timeout: float | None = None
     hang_after: float | None = None
     loss_tolerance: Value = None
-    ablate: Switch = False
+    ablate: bool = False
 
 
 @Parameter(name="*", group=_PLACE)

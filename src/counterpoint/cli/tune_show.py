@@ -202,9 +202,6 @@ def _with_comment(text: str, lines: Iterable[str]) -> str:
     return f"{first}{end}{comment}{rest}" if first.startswith(_SHEBANG) else f"{comment}{text}"
 
 
-Switch = Annotated[bool, Parameter(show_default=False)]
-
-
 def show(  # noqa: PLR0913 - the options of the command
     study: Path,
     *,
@@ -212,10 +209,10 @@ def show(  # noqa: PLR0913 - the options of the command
     arm: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,  # --xla_a=1
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     bundle: Path | None = None,
-    force: Switch = False,
+    force: bool = False,
     top: WholeNumber = 20,
     budget: MaybeWholeNumber = None,
-    json: Switch = False,
+    json: bool = False,
     html: Path | None = None,
 ) -> None:
     """Show the result of a study, also while it runs or after an interruption.

@@ -13,7 +13,6 @@ from cyclopts import Parameter
 from counterpoint.cli.notebooks import with_notebook
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_number, check_page
-from counterpoint.cli.predict_options import Many, Switch
 from counterpoint.cli.printing import print_report, say_line, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.tune_request import read_share
@@ -47,13 +46,13 @@ class UpgradeCompileOptions:
     """
 
     target: str | None = None
-    with_: Annotated[tuple[str, ...], Parameter(name="--with", show_default=False)] = ()
+    with_: Annotated[tuple[str, ...], Parameter(name="--with")] = ()
     set_: Annotated[
         tuple[str, ...],
-        Parameter(name="--set", show_default=False, allow_leading_hyphen=True),
+        Parameter(name="--set", allow_leading_hyphen=True),
     ] = ()
-    env: Many = ()
-    recipe: Many = ()
+    env: tuple[str, ...] = ()
+    recipe: tuple[str, ...] = ()
     program: str | None = None
     devices: MaybeWholeNumber = None
     jobs: MaybeWholeNumber = None
@@ -77,8 +76,8 @@ class ComparedOptions:
     from_: Annotated[str | None, Parameter(name="--from")] = None
     to: str | None = None
     code: Annotated[tuple[str, str] | None, Parameter(consume_multiple=True)] = None
-    no_tries: Switch = False
-    bisect: Switch = False
+    no_tries: bool = False
+    bisect: bool = False
 
 
 def upgrade(  # noqa: PLR0913 - the options of the command
@@ -88,10 +87,10 @@ def upgrade(  # noqa: PLR0913 - the options of the command
     compile_: Annotated[UpgradeCompileOptions | None, Parameter(name="*")] = None,
     fail_above: str | None = None,
     top: WholeNumber = 10,
-    json: Switch = False,
+    json: bool = False,
     html: Path | None = None,
-    full: Switch = False,
-    force: Switch = False,
+    full: bool = False,
+    force: bool = False,
 ) -> int:
     """Predict what a new release of JAX does to a step, and which flags undo it.
 

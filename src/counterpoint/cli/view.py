@@ -43,7 +43,7 @@ def view(  # noqa: PLR0913 - the options of the command
     memory: float | None = None,
     port: WholeNumber = 0,
     idle: str = "1h",
-    no_browser: Annotated[bool, Parameter(show_default=False)] = False,
+    no_browser: bool = False,
 ) -> int:
     """Look at a step in the browser: timeline, findings, ops, collectives, network.
 

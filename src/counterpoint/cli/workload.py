@@ -20,8 +20,6 @@ from counterpoint.flags.recipe import recipes
 from counterpoint.flags.settings import Settings
 
 _SHORTEST: Final = 0.001  # seconds
-Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
-Switch = Annotated[bool, Parameter(show_default=False)]
 
 
 @Parameter(name="*")
@@ -42,9 +40,9 @@ class WorkloadOptions:
         stop_after_steps: End it successfully after this many steps on all ranks.
     """
 
-    settings: Many = ()
-    set_: Annotated[tuple[str, ...], Parameter(name="--set", show_default=False)] = ()
-    env: Many = ()
+    settings: tuple[str, ...] = ()
+    set_: Annotated[tuple[str, ...], Parameter(name="--set")] = ()
+    env: tuple[str, ...] = ()
     name: str | None = None
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None
     ranks: MaybeWholeNumber = None
@@ -78,10 +76,10 @@ class ProfileOptions:
     profile_steps: MaybeWholeNumber = None
     profile_after_quiet: float | None = None
     profile_seconds: float | None = None
-    no_profile: Switch = False
-    profile_in_pieces: Switch = False
-    profile_python: Switch = False
-    perfetto_link: Switch = False
+    no_profile: bool = False
+    profile_in_pieces: bool = False
+    profile_python: bool = False
+    perfetto_link: bool = False
     processes: str = "all"
 
     @property
