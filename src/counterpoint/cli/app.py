@@ -11,6 +11,7 @@ import errno
 import importlib
 import io
 import os
+import re
 import select
 import shlex
 import signal
@@ -29,7 +30,7 @@ from counterpoint.cli.commands import COMMANDS, GROUPS, SECTIONS, Command
 from counterpoint.core import CounterpointError, UsageError, WriteError
 
 if TYPE_CHECKING:
-    from cyclopts import App, CoercionError, CycloptsError
+    from cyclopts import App, ArgumentCollection, CoercionError, CycloptsError
     from cyclopts.help import HelpPanel
     from rich.console import Console, ConsoleOptions
 
@@ -173,8 +174,10 @@ def app_of(commands: Iterable[Command], called: str = "") -> App:
         help_formatter=_FilledHelp(),
         default_parameter=Parameter(
             negative=(),  # no --no-json beside --json
+            name_transform=_option_name,
             show_default=_shown_default,
         ),
+        config=_refuse_fractions,
         group_commands=Group("Commands", sort_key=len(SECTIONS)),
     )
     panels = [Group(title, sort_key=place) for place, title in enumerate(SECTIONS)]
@@ -238,6 +241,26 @@ class _FilledHelp:
         from cyclopts.help import DefaultFormatter
 
         DefaultFormatter().render_description(console, options, text)
+
+
+def _option_name(argument: str) -> str:
+    """Return the option of an argument, whose name may end with its unit: `timeout_s`."""
+    from cyclopts import default_name_transform
+
+    return default_name_transform(argument.removesuffix("_s"))
+
+
+def _refuse_fractions(app: App, command: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Refuse values of whole numbers that cyclopts would round, or read in another base."""
+    from cyclopts import CoercionError
+
+    del app, command
+    for argument in arguments:
+        if argument.hint is not int and int not in get_args(argument.hint):
+            continue
+        for token in argument.tokens:
+            if not re.fullmatch(r"[+-]?[0-9]{1,18}", token.value.strip()):
+                raise CoercionError(token=token, argument=argument, target_type=int)
 
 
 def _shown_default(value: object) -> str | None:

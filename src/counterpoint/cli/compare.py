@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.options import Output
 from counterpoint.cli.output import check_digest
 from counterpoint.cli.printing import (
@@ -32,11 +31,11 @@ from counterpoint.report.explain.compare_json import compare_json
 
 def compare(
     *paths: str,
-    with_: Annotated[tuple[str, ...], Parameter(name="--with", consume_multiple=True)] = (),
+    with_: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
     fail_above: str | None = None,
-    top: WholeNumber = 10,
-    as_: Annotated[Literal["digest"] | None, Parameter(name="--as")] = None,
-    budget: MaybeWholeNumber = None,
+    top: int = 10,
+    as_: Literal["digest"] | None = None,
+    budget: int | None = None,
     output: Output = Output(),
 ) -> int:
     """Explain what made B slower or faster than A.

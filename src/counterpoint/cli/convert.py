@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.explain_fleet import each_product, explain_fleet, refuse_of_one
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.options import FleetOptions, Output, Reading, Selection
 from counterpoint.cli.printing import say_line, say_result
 from counterpoint.cli.profiles import (
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 def convert(
     *paths: Annotated[str, Parameter(name="IN... OUT", negative=())],
     steps: str | None = None,
-    last: MaybeWholeNumber = None,
+    last: int | None = None,
     reading: Reading = Reading(),
     fleet: FleetOptions = FleetOptions(),
     force: bool = False,
@@ -179,7 +178,7 @@ def network(
     *paths: str,
     selection: Selection = Selection(),
     target: str | None = None,
-    top: WholeNumber = 10,
+    top: int = 10,
     reading: Reading = Reading(),
     output: Output = Output(),
     fleet: FleetOptions = FleetOptions(),

@@ -6,11 +6,8 @@ import time
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
-
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.options import (
     FleetOptions,
     Output,
@@ -37,12 +34,12 @@ def explain(  # noqa: PLR0913 - the options of the command
     *paths: str,
     selection: Selection = Selection(),
     target: str | None = None,
-    top: WholeNumber = 10,
+    top: int = 10,
     by: Grouping | None = None,
     reading: Reading = Reading(),
     timings: bool = False,
-    as_: Annotated[Literal["digest"] | None, Parameter(name="--as")] = None,
-    budget: MaybeWholeNumber = None,
+    as_: Literal["digest"] | None = None,
+    budget: int | None = None,
     output: Output = Output(),
     fleet: FleetOptions = FleetOptions(),
     topology: Path | None = None,

@@ -245,7 +245,7 @@ def effective(  # noqa: PLR0913 - the options of the command
     allow: tuple[Path, ...] = (),
     rank: int = 0,
     jaxlib: str | None = None,
-    as_: Annotated[FormName | None, Parameter(name="--as")] = None,
+    as_: FormName | None = None,
     json: bool = False,
 ) -> int:
     """Compare the requested flags with the values that the compiler used.

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_number, check_output, write_output
 from counterpoint.cli.printing import print_report, say_line, say_wrote, write_file, write_result
 from counterpoint.cli.progress import Progress
@@ -48,15 +47,15 @@ RecipeForm = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"
 
 def recommend(  # noqa: PLR0913 - the options of the command
     *,
-    for_: Annotated[tuple[str, ...], Parameter(name="--for")],
+    for_: tuple[str, ...],
     target: str | None = None,
     jaxlib: str | None = None,
     program: Path | None = None,
     module: str | None = None,
     goal: str = "speed",
     no_predict: bool = False,
-    as_: Annotated[RecipeForm | None, Parameter(name="--as")] = None,
-    top: WholeNumber = 12,
+    as_: RecipeForm | None = None,
+    top: int = 12,
     json: bool = False,
 ) -> None:
     """Recommend settings: those that exist in the release, are not its default, and can matter.
@@ -274,10 +273,10 @@ def thresholds(  # noqa: PLR0913 - the options of the command
     params: str | None = None,
     total_params: str | None = None,
     dtype: str = "bf16",
-    layers: MaybeWholeNumber = None,
+    layers: int | None = None,
     target: str | None = None,
     jaxlib: str | None = None,
-    top: WholeNumber = 12,
+    top: int = 12,
     json: bool = False,
 ) -> None:
     """Show the combine thresholds at which the program changes, and which to try.
@@ -355,7 +354,7 @@ BY_SUFFIX: Final = {
 
 def render_flags(  # noqa: PLR0913 - the options of the command
     *source: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    as_: Annotated[FormName | None, Parameter(name="--as")] = None,
+    as_: FormName | None = None,
     jaxlib: str | None = None,
     diff: str | None = None,
     form: str | None = None,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.output import check_output, check_page
 from counterpoint.core import UsageError
 from counterpoint.timeline.step_range import step_range
@@ -36,9 +35,9 @@ class Selection:
         device: Only these devices: numbers separated by commas, e.g. 0,1.
     """
 
-    step: MaybeWholeNumber = None
+    step: int | None = None
     steps: str | None = None
-    last: MaybeWholeNumber = None
+    last: int | None = None
     device: str | None = None
 
     def check(self) -> None:
@@ -71,7 +70,7 @@ class Reading:
             does not fit of a profile in pieces (.xplane.riegeli) is left out.
     """
 
-    jobs: MaybeWholeNumber = None
+    jobs: int | None = None
     memory: float | None = None
 
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from counterpoint.cli.explain_fleet import each_product
-from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.options import FleetOptions
 from counterpoint.cli.output import check_number, check_page
 from counterpoint.cli.printing import (
@@ -168,7 +167,7 @@ def diff(
     a: Path,
     b: Path,
     *,
-    top: WholeNumber = 10,
+    top: int = 10,
     json: bool = False,
 ) -> None:
     """Compare two profiles, the largest change first.
@@ -190,7 +189,7 @@ def diff(
 def show(
     profile: Path,
     *,
-    top: WholeNumber = 10,
+    top: int = 10,
     json: bool = False,
 ) -> None:
     """Show the contents of a profile: modules, the largest costs, duplicates.
@@ -216,7 +215,7 @@ def check(  # noqa: PLR0913 - the options of the command
     module: str | None = None,
     min_coverage: float = COVERAGE,
     min_time: float | None = None,
-    top: WholeNumber = 10,
+    top: int = 10,
     json: bool = False,
 ) -> int:
     """Check how much of a program a profile covers, and whether it was made from it.
@@ -376,7 +375,7 @@ class ApplyOptions:
 
     target: str | None = None
     module: str | None = None
-    set_: Annotated[tuple[str, ...], Parameter(name="--set")] = ()
+    set_: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     timeout: float = 900.0
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None
@@ -387,7 +386,7 @@ def apply(
     *,
     program: Path,
     options: ApplyOptions | None = None,
-    top: WholeNumber = 10,
+    top: int = 10,
     json: bool = False,
     html: Path | None = None,
     force: bool = False,

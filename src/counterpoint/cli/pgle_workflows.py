@@ -13,7 +13,6 @@ from cyclopts import Parameter
 
 from counterpoint.cli.digest import digest_of_compared
 from counterpoint.cli.notebooks import with_notebook
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_number, write_output
 from counterpoint.cli.printing import (
     document_text,
@@ -57,7 +56,7 @@ class LoopOptions:
         min_coverage: Stop if the profile covers a smaller share of its program.
     """
 
-    repeats: WholeNumber = 1
+    repeats: int = 1
     percentile: float = 50.0
     min_coverage: float = 0.9
 
@@ -153,7 +152,7 @@ def deliver(
 
 def auto(
     *command: str,
-    runs: MaybeWholeNumber = None,
+    runs: int | None = None,
     no_before: bool = False,
     nsys: bool = False,
     report: ReportOptions | None = None,
@@ -236,7 +235,7 @@ class NsightOptions:
         disable_async: Measure with async collectives off, which compiles a different program.
     """
 
-    from_: Annotated[tuple[str, ...], Parameter(name="--from", consume_multiple=True)] = ()
+    from_: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = ()
     nsys_option: tuple[str, ...] = ()
     disable_async: bool = False
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from counterpoint.cli.notebooks import with_notebook
-from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.output import check_number, check_output, check_page
 from counterpoint.cli.predict_options import (
     CompileOptions,
@@ -46,7 +45,7 @@ def predict(  # noqa: PLR0913 - the options of the command
     compile_: Annotated[CompileOptions | None, Parameter(name="*")] = None,
     prices: Annotated[PriceOptions | None, Parameter(name="*")] = None,
     explain: bool = False,
-    top: WholeNumber = 10,
+    top: int = 10,
     json: bool = False,
     short: Annotated[DigestOptions | None, Parameter(name="*")] = None,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.output import check_digest, check_number
 from counterpoint.core import InputError, UsageError
 
@@ -42,14 +41,14 @@ class CompileOptions:
     target: str | None = None
     set_: Annotated[
         tuple[str, ...],
-        Parameter(name="--set", allow_leading_hyphen=True),
+        Parameter(allow_leading_hyphen=True),
     ] = ()
     env: tuple[str, ...] = ()
     recipe: tuple[str, ...] = ()
     candidate: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)] = ()
     program: str | None = None
-    devices: MaybeWholeNumber = None
-    jobs: MaybeWholeNumber = None
+    devices: int | None = None
+    jobs: int | None = None
     timeout: float = 900.0
     schedule_only: bool = False
 
@@ -64,8 +63,8 @@ class DigestOptions:
         budget: Characters of the digest; by default 1,500.
     """
 
-    as_: Annotated[Literal["digest"] | None, Parameter(name="--as")] = None
-    budget: MaybeWholeNumber = None
+    as_: Literal["digest"] | None = None
+    budget: int | None = None
 
     def size(self, *, json: bool) -> int | None:
         """Return the characters of the digest; None if none is wanted."""
@@ -105,7 +104,7 @@ class PriceOptions:
     against: Path | None = None
     pgle: bool = False
     pgle_out: Path | None = None
-    jitter: MaybeWholeNumber = None
+    jitter: int | None = None
 
 
 _PROFILES: Final = (".pbtxt", ".pb")

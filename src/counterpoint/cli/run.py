@@ -16,7 +16,6 @@ from counterpoint.capture import RunRequest, launch, without_errors
 from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
 from counterpoint.cli.notebooks import with_notebook
-from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.output import check_number, check_page
 from counterpoint.cli.printing import add_step_summary, print_report, say_line, write_result
 from counterpoint.cli.repeated_runs import run_repeated
@@ -37,7 +36,7 @@ def run(  # noqa: PLR0913 - the options of the command
     *command: Annotated[str, Parameter(name="COMMAND...", negative=())],
     workload: WorkloadOptions | None = None,
     profile: ProfileOptions | None = None,
-    repeat: MaybeWholeNumber = None,
+    repeat: int | None = None,
     against: Path | None = None,
     json: bool = False,
     html: Path | None = None,

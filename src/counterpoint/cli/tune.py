@@ -19,7 +19,6 @@ from typing import Annotated, Final, Self, TextIO
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.printing import print_report, say_line, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.tune_options import (
@@ -48,7 +47,7 @@ def tune(  # noqa: PLR0913 - the options of the command
     place: Annotated[PlaceOptions | None, Parameter(name="*")] = None,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     dry_run: bool = False,
-    top: WholeNumber = 20,
+    top: int = 20,
     json: bool = False,
 ) -> int:
     """Find settings that are really faster: predicted first, then measured, never noise.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.tune.executors import EXECUTORS
 
 Flags = Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)]
@@ -45,13 +44,13 @@ class TriedOptions:
         seed: Seed for all random choices.
     """
 
-    set_: Annotated[tuple[str, ...], Parameter(name="--set", allow_leading_hyphen=True)] = ()
+    set_: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)] = ()
     env: tuple[str, ...] = ()
     recipe: tuple[str, ...] = ()
     arm: Flags = ()
     vary: Flags = ()
     space: Path | None = None
-    seed: WholeNumber = 0
+    seed: int = 0
 
 
 @Parameter(name="*", group=_PREDICTED)
@@ -82,11 +81,11 @@ class SearchOptions:
 
     predict: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True)] = None
     target: str | None = None
-    candidates: MaybeWholeNumber = None
-    shortlist: WholeNumber = 8
+    candidates: int | None = None
+    shortlist: int = 8
     program: str | None = None
-    devices: MaybeWholeNumber = None
-    jobs: MaybeWholeNumber = None
+    devices: int | None = None
+    jobs: int | None = None
     compile_timeout: float = 900.0
     schedule_only: bool = False
     profile: Path | None = None
@@ -121,11 +120,11 @@ class RaceOptions:
 
     budget: Value = None
     target_gain: Value = None
-    confirm: MaybeWholeNumber = None
-    confirm_rows: WholeNumber = 4
-    cap: WholeNumber = 6
+    confirm: int | None = None
+    confirm_rows: int = 4
+    cap: int = 6
     indifferent: Annotated[str, Parameter(allow_leading_hyphen=True)] = "0.5%"
-    steps: MaybeWholeNumber = None
+    steps: int | None = None
     timeout: float | None = None
     hang_after: float | None = None
     loss_tolerance: Value = None
@@ -150,8 +149,8 @@ class PlaceOptions:
     """
 
     executor: Annotated[ExecutorName | None, Parameter(help=_EXECUTOR_HELP)] = None
-    nodes: MaybeWholeNumber = None
-    ranks_per_node: MaybeWholeNumber = None
+    nodes: int | None = None
+    ranks_per_node: int | None = None
     per: Literal["gpu", "node"] = "node"
     gpus: str | None = None
     cpus: str | None = None

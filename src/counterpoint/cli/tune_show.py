@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import Parameter
 
 from counterpoint.cli.flags_advice import BY_SUFFIX, FormName
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import (
     check_digest,
     check_number,
@@ -205,13 +204,13 @@ def _with_comment(text: str, lines: Iterable[str]) -> str:
 def show(  # noqa: PLR0913 - the options of the command
     study: Path,
     *,
-    as_: Annotated[FormName | Literal["digest"] | None, Parameter(name="--as")] = None,
+    as_: FormName | Literal["digest"] | None = None,
     arm: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,  # --xla_a=1
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     bundle: Path | None = None,
     force: bool = False,
-    top: WholeNumber = 20,
-    budget: MaybeWholeNumber = None,
+    top: int = 20,
+    budget: int | None = None,
     json: bool = False,
     html: Path | None = None,
 ) -> None:

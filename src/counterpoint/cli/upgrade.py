@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from counterpoint.cli.notebooks import with_notebook
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_number, check_page
 from counterpoint.cli.printing import print_report, say_line, write_result
 from counterpoint.cli.progress import Progress
@@ -46,16 +45,16 @@ class UpgradeCompileOptions:
     """
 
     target: str | None = None
-    with_: Annotated[tuple[str, ...], Parameter(name="--with")] = ()
+    with_: tuple[str, ...] = ()
     set_: Annotated[
         tuple[str, ...],
-        Parameter(name="--set", allow_leading_hyphen=True),
+        Parameter(allow_leading_hyphen=True),
     ] = ()
     env: tuple[str, ...] = ()
     recipe: tuple[str, ...] = ()
     program: str | None = None
-    devices: MaybeWholeNumber = None
-    jobs: MaybeWholeNumber = None
+    devices: int | None = None
+    jobs: int | None = None
     timeout: float = 900.0
 
 
@@ -73,7 +72,7 @@ class ComparedOptions:
         bisect: Find the releases between that changed the step.
     """
 
-    from_: Annotated[str | None, Parameter(name="--from")] = None
+    from_: str | None = None
     to: str | None = None
     code: Annotated[tuple[str, str] | None, Parameter(consume_multiple=True)] = None
     no_tries: bool = False
@@ -86,7 +85,7 @@ def upgrade(  # noqa: PLR0913 - the options of the command
     compared: Annotated[ComparedOptions | None, Parameter(name="*")] = None,
     compile_: Annotated[UpgradeCompileOptions | None, Parameter(name="*")] = None,
     fail_above: str | None = None,
-    top: WholeNumber = 10,
+    top: int = 10,
     json: bool = False,
     html: Path | None = None,
     full: bool = False,

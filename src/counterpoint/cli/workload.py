@@ -11,7 +11,6 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 from counterpoint.capture import ProfileSchedule, RunRequest, find_interpreter
-from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.output import check_number
 from counterpoint.core import UsageError, refuse_url
 from counterpoint.flags.lines.line import parse_settings
@@ -41,15 +40,15 @@ class WorkloadOptions:
     """
 
     settings: tuple[str, ...] = ()
-    set_: Annotated[tuple[str, ...], Parameter(name="--set")] = ()
+    set_: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     name: str | None = None
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None
-    ranks: MaybeWholeNumber = None
+    ranks: int | None = None
     per: Literal["gpu", "node"] = "node"
     timeout: float | None = None
     hang_after: float | None = None
-    stop_after_steps: MaybeWholeNumber = None
+    stop_after_steps: int | None = None
 
 
 @Parameter(name="*")
@@ -72,8 +71,8 @@ class ProfileOptions:
         processes: Ranks to profile: all, or numbers separated by commas.
     """
 
-    profile_start_step: MaybeWholeNumber = None
-    profile_steps: MaybeWholeNumber = None
+    profile_start_step: int | None = None
+    profile_steps: int | None = None
     profile_after_quiet: float | None = None
     profile_seconds: float | None = None
     no_profile: bool = False
