@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final, Literal, NoReturn, TextIO, get_args, ge
 from counterpoint import __version__
 from counterpoint.cli.commands import COMMANDS, GROUPS, SECTIONS, Command
 from counterpoint.core import CounterpointError, UsageError, WriteError
+from counterpoint.core.arguments import option_of
 
 if TYPE_CHECKING:
     from cyclopts import App, ArgumentCollection, CoercionError, CycloptsError
@@ -244,10 +245,7 @@ class _FilledHelp:
 
 
 def _option_name(argument: str) -> str:
-    """Return the option of an argument, whose name may end with its unit: `timeout_s`."""
-    from cyclopts import default_name_transform
-
-    return default_name_transform(argument.removesuffix("_s"))
+    return option_of(argument).removeprefix("--")
 
 
 def _refuse_fractions(app: App, command: tuple[str, ...], arguments: ArgumentCollection) -> None:

@@ -1,6 +1,8 @@
 """Options that several commands have, each declared once: with its type, default and description.
 
-A command takes a group as one argument; cyclopts makes options of its fields.
+A command takes a group as one argument; cyclopts makes options of its fields. A group of a lower
+room, such as the prices of a prediction, is a plain dataclass, and becomes options by the same
+docstring; `flat` names them without the group's name. A single option is a type with its help.
 """
 
 from __future__ import annotations
@@ -11,14 +13,28 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.output import check_output, check_page
+from counterpoint.cli.output import check_digest, check_output, check_page
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import option_of
 from counterpoint.timeline.step_range import step_range
 
 if TYPE_CHECKING:
+    from counterpoint.flags.settings import Settings
     from counterpoint.fleet.tasks import DigestExecutor
+    from counterpoint.hardware.target import Target
+    from counterpoint.view.page import PageContent
+
+flat = Parameter(name="*")
 
 OutputPath = Annotated[Path | None, Parameter(name=["--out", "-o"])]
+Json = Annotated[bool, Parameter(help="Print everything as JSON.")]
+Force = Annotated[bool, Parameter(help="Overwrite existing output.")]
+Top = Annotated[int, Parameter(help="Rows in each table.")]
+Report = Annotated[
+    Path | None, Parameter(name="--html", help="Write the report as one page to this file (.html).")
+]
+Words = Annotated[str, Parameter(name="COMMAND...", show=False, negative=())]
+"""The words of a command after `--`."""
 
 ENDINGS = (".json", ".txt", ".md")
 
@@ -76,22 +92,42 @@ class Reading:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
+class Page:
+    """The page of a result.
+
+    Args:
+        html: Write one page to this file (.html): the report, and a timeline to zoom into.
+        full: Put all steps into the page in full, however large; by default the typical one.
+    """
+
+    html: Path | None = None
+    full: bool = False
+
+    def check(self, *, force: bool) -> None:
+        """Refuse a page that can't or must not be written, before any work is done."""
+        check_page(self.html, full=self.full, force=force)
+
+    def write(self, content: PageContent) -> None:
+        """Write the page, which must have been asked for."""
+        from counterpoint.cli.pages import write_page
+
+        if self.html is not None:
+            write_page(content, self.html, full=self.full)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
 class Output:
     """Where the result goes.
 
     Args:
-        json: Print everything as JSON.
         out: Write to this file: .json as JSON, .txt or .md as text.
-        html: Write one page to this file (.html): the report, and a timeline to zoom into.
-        full: Put all steps into the page in full, however large; by default the typical one.
-        force: Overwrite the file.
     """
 
-    json: bool = False
+    json: Json = False
     out: OutputPath = None
-    html: Path | None = None
-    full: bool = False
-    force: bool = False
+    page: Page = Page()
+    force: Force = False
 
     def check(self) -> None:
         """Refuse a file that can't or must not be written, before any work is done."""
@@ -102,12 +138,81 @@ class Output:
                     f"--json conflicts with the text file {self.out}",
                     next=f"use -o {self.out.with_suffix('.json')}",
                 )
-        check_page(self.html, full=self.full, force=self.force)
+        self.page.check(force=self.force)
 
     @property
     def is_page_alone(self) -> bool:
         """Whether the page is all that is wanted."""
-        return self.html is not None and self.out is None and not self.json
+        return self.page.html is not None and self.out is None and not self.json
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Digest:
+    """The short form of a result.
+
+    Args:
+        as_: Print a digest: the most important lines, for a program that reads text.
+        budget: Characters of the digest; by default 1,500.
+    """
+
+    as_: Literal["digest"] | None = None
+    budget: int | None = None
+
+    def size(self, *, json: bool, out: Path | None = None) -> int | None:
+        """Return the characters of the digest; None if none is wanted."""
+        return check_digest(self.as_, self.budget, json=json, out=out)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class BaseSettings:
+    """The settings that a program is compiled with.
+
+    Args:
+        set_: An XLA flag: xla_gpu_...=value. --set xla_gpu_pgle_profile_file_or_directory_path=FILE
+            gives the compiler a profile.
+        env: A variable: NAME=value. XLA_PYTHON_CLIENT_MEM_FRACTION sets the available memory.
+        recipe: A recipe's name, or a file of settings; --set and --env override it.
+    """
+
+    set_: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)] = ()
+    env: tuple[str, ...] = ()
+    recipe: tuple[str, ...] = ()
+
+    def read(self, *, version: str | None = None, chip: str | None = None) -> Settings:
+        """Return the settings; a recipe's depend on the release of jaxlib and on the chip."""
+        from counterpoint.workflow import base_settings
+
+        return base_settings(self.recipe, self.set_, self.env, version=version, chip=chip)
+
+    def words(self, recipe: str = "--recipe") -> tuple[str, ...]:
+        """Return the options as words of a command that has an option of this name for recipes."""
+        return (
+            *(f"{recipe}={value}" for value in self.recipe),
+            *(f"--set={value}" for value in self.set_),
+            *(f"--env={value}" for value in self.env),
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Where:
+    """What is compiled, and for which devices.
+
+    Args:
+        target: The devices: 8xH100, 64x8xH100:400G for 64 hosts with a NIC per GPU, or a .toml.
+        program: The program, if there are several; by default the one with the most FLOPs.
+    """
+
+    target: str | None = None
+    program: str | None = None
+
+    def read(self) -> Target | None:
+        """Return the target; None if none is named."""
+        from counterpoint.hardware.targets import parse_target
+
+        return None if self.target is None else parse_target(self.target, tpus=True)
 
 
 @Parameter(name="*")
@@ -146,6 +251,4 @@ def need_executor(given: dict[str, object]) -> None:
     """Refuse options that tell how digests are made, where none are."""
     for name, value in given.items():
         if value:
-            raise UsageError(
-                f"--{name.replace('_', '-')} needs --executor", next="use --executor local"
-            )
+            raise UsageError(f"{option_of(name)} needs --executor", next="use --executor local")
