@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.output import check_number, check_output, write_output
+from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.printing import print_report, say_line, say_wrote, write_file, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.settings_source import SettingsContext, check_version, read_source
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.bounds import check_number
 from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.jaxlib import chosen_release
 from counterpoint.flags.parsed import ParsedSource

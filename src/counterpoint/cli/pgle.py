@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from counterpoint.cli.explain_fleet import each_product
 from counterpoint.cli.options import FleetOptions
-from counterpoint.cli.output import check_number, check_page
+from counterpoint.cli.output import check_page
 from counterpoint.cli.printing import (
     print_report,
     say_error,
@@ -35,6 +35,7 @@ from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
 from counterpoint.compile.inputs.workload import Workload, load_workload, own_target
 from counterpoint.core import CounterpointError, InputError, UsageError
+from counterpoint.core.bounds import check_number
 from counterpoint.flags.lines.line import parse_settings
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware.target import Target

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from counterpoint.cli.digest import digest_of_compared
 from counterpoint.cli.notebooks import with_notebook
-from counterpoint.cli.output import check_number, write_output
+from counterpoint.cli.output import write_output
 from counterpoint.cli.printing import (
     document_text,
     print_report,
@@ -23,6 +23,7 @@ from counterpoint.cli.printing import (
 )
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
 from counterpoint.core import UsageError
+from counterpoint.core.bounds import check_number
 from counterpoint.core.printable import printable
 from counterpoint.pgle.profiles.profile import check_percentile
 from counterpoint.report.document import Document

@@ -16,11 +16,12 @@ from counterpoint.capture import RunRequest, launch, without_errors
 from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
 from counterpoint.cli.notebooks import with_notebook
-from counterpoint.cli.output import check_number, check_page
+from counterpoint.cli.output import check_page
 from counterpoint.cli.printing import add_step_summary, print_report, say_line, write_result
 from counterpoint.cli.repeated_runs import run_repeated
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.bounds import check_number
 from counterpoint.report.digest import lines_markdown
 from counterpoint.report.runs import run_lines, runs_document, runs_json
 from counterpoint.runs.layout import find_runs

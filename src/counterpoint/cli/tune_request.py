@@ -12,9 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.cli.output import check_number
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
 from counterpoint.core import InputError, UsageError, refuse_url, unused_path
+from counterpoint.core.bounds import check_number
 from counterpoint.core.notebook import as_typed
 from counterpoint.tune.plan import Budget
 
@@ -375,8 +375,8 @@ def _prediction(given: TuneOptions, base: Settings) -> PredictionOptions:
     return PredictionOptions(
         settings=base,
         recipes=given.tried.recipe,
-        profile=search.profile,
-        nccl_tables=search.nccl_table,
+        profile=None if search.profile is None else str(search.profile),
+        nccl_table=search.nccl_table,
         gemm_table=search.gemm_table,
         kernel_table=search.kernel_table,
         calibration=search.calibration,

@@ -16,7 +16,6 @@ from cyclopts import Parameter
 from counterpoint.cli.flags_advice import BY_SUFFIX, FormName
 from counterpoint.cli.output import (
     check_digest,
-    check_number,
     check_output,
     check_page,
     write_output,
@@ -31,6 +30,7 @@ from counterpoint.cli.printing import (
 )
 from counterpoint.cli.profiles import write_digest
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.bounds import check_number
 from counterpoint.core.notebook import as_typed
 from counterpoint.flags.forms import one_line
 from counterpoint.report.document import Document

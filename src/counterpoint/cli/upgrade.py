@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from counterpoint.cli.notebooks import with_notebook
-from counterpoint.cli.output import check_number, check_page
+from counterpoint.cli.output import check_page
 from counterpoint.cli.printing import print_report, say_line, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.tune_request import read_share
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import option_of
+from counterpoint.core.bounds import check_number
 from counterpoint.core.notebook import as_typed, is_notebook
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 from counterpoint.capture import ProfileSchedule, RunRequest, find_interpreter
-from counterpoint.cli.output import check_number
 from counterpoint.core import UsageError, refuse_url
+from counterpoint.core.bounds import check_number
 from counterpoint.flags.lines.line import parse_settings
 from counterpoint.flags.lines.source import load_settings
 from counterpoint.flags.recipe import recipes

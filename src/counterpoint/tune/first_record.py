@@ -135,7 +135,7 @@ def _hash(plain: object) -> str:
 
 def _price_files(options: PredictionOptions) -> list[Path | str | None]:
     return [
-        *options.nccl_tables,
+        *options.nccl_table,
         options.gemm_table,
         options.kernel_table,
         options.calibration,
