@@ -12,7 +12,8 @@ import pytest
 from command_line import in_process
 from counterpoint.cli.app import main
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
-from counterpoint.cli.tune_request import TuneOptions, read_budget, read_request, read_share
+from counterpoint.cli.tune_request import TuneOptions, read_budget, read_request
+from counterpoint.core.bounds import read_share
 from counterpoint.core.errors import UsageError
 from counterpoint.tune.plan import Budget
 from counterpoint.tune.request import TuneRequest

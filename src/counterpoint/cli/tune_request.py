@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
 from counterpoint.core import InputError, UsageError, refuse_url, unused_path
-from counterpoint.core.bounds import check_number
+from counterpoint.core.bounds import check_number, read_share
 from counterpoint.core.notebook import as_typed
 from counterpoint.tune.plan import Budget
 
@@ -41,7 +41,6 @@ _UNITS: Final = {
     for word in words.split()
 }
 _PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)\s*([a-z]+)")
-_SHARE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?|\.[0-9]+)\s*(%?)")
 _EXAMPLE: Final = "use --budget '20 trials, 2h'"
 _USUAL_BUDGET: Final = "2h"
 """Nobody expects a command to run for days; a study that it ends says so, and can be continued."""
@@ -78,18 +77,6 @@ def _bad_budget(text: str, why: str | None = None) -> UsageError:
     return UsageError(
         f"--budget takes a time, a number of trials, or both, not {text!r}", why=why, next=_EXAMPLE
     )
-
-
-def read_share(option: str, text: str, *, example: str, of: str = "the step") -> float:
-    """Parse `2%` or `0.02`; more than one half is refused as a mistake."""
-    written = _SHARE.fullmatch(text.strip())
-    value = float("nan") if written is None else float(written[1]) / (100 if written[2] else 1)
-    if not 0 <= value <= 0.5:
-        raise UsageError(
-            f"{option} takes a share of {of} from 0 to 50%, not {text!r}",
-            next=f"use {option} {example}",
-        )
-    return value
 
 
 _WITH_TARGET: Final = "use --target 8xH100, with the name of your GPUs"
