@@ -15,6 +15,8 @@ from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptio
 from counterpoint.cli.tune_request import TuneOptions, read_budget, read_request
 from counterpoint.core.bounds import read_share
 from counterpoint.core.errors import UsageError
+from counterpoint.tune.executors.choose import ExecutorOptions
+from counterpoint.tune.executors.local import LocalOptions
 from counterpoint.tune.plan import Budget
 from counterpoint.tune.request import TuneRequest
 
@@ -149,6 +151,7 @@ def test_a_command_may_be_predicted_only(
 
 
 def test_the_plan_is_what_was_said() -> None:
+    own = ExecutorOptions(local=LocalOptions(gpus="0,1", cpus="0-3"))
     made = asked(
         *TRAIN,
         tried=TriedOptions(set_=("xla_gpu_autotune_level=1",), env=("NCCL_DEBUG=INFO",), seed=7),
@@ -165,7 +168,7 @@ def test_the_plan_is_what_was_said() -> None:
             ablate=True,
             confirm_rows=3,
         ),
-        place=PlaceOptions(executor="local", ranks_per_node=2, gpus="0,1", cpus="0-3", per="gpu"),
+        place=PlaceOptions(executor="local", ranks_per_node=2, per="gpu", own=own),
     )
     plan = made.plan
     assert plan.budget == Budget(trials=20, seconds=7200.0)
@@ -175,7 +178,7 @@ def test_the_plan_is_what_was_said() -> None:
     assert (plan.limits.steps, plan.limits.timeout_s, plan.limits.hang_after_s) == (40, 600, 60)
     assert (plan.confirm_rows, plan.ablate) == (3, True)
     assert (plan.shape.per, plan.shape.ranks_per_node, plan.shape.nodes) == ("gpu", 2, 1)
-    assert made.executor_options == {"gpus": "0,1", "cpus": "0-3"}
+    assert made.executor_options == own
     assert made.base.flags == {"xla_gpu_autotune_level": "1"}
     assert made.base.variables == {"NCCL_DEBUG": "INFO"}
 

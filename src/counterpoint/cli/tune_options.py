@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from counterpoint.tune.executors import EXECUTORS
+from counterpoint.tune.executors.choose import EXECUTORS, NO_OPTIONS, ExecutorOptions
 
 Flags = Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)]
 Value = Annotated[str | None, Parameter(allow_leading_hyphen=True)]  # -5% is not an option
@@ -141,19 +141,14 @@ class PlaceOptions:
         nodes: Number of nodes; default: those of the current allocation, or of --target.
         ranks_per_node: Number of processes per node, instead of --per.
         per: One process per GPU, or one per node.
-        gpus: GPUs of this machine to use: 0,1.
-        cpus: CPUs of this machine to use: 0-7,16.
-        slurm: Options for salloc or sbatch, in quotes: '--partition=h100 --time=4:00:00'.
-        ray_address: Address of the Ray cluster; default: the one that Ray finds.
-        job_template: A JobSet of yours for Kubernetes; trials get its image, volumes and resources.
     """
 
     executor: Annotated[ExecutorName | None, Parameter(help=_EXECUTOR_HELP)] = None
     nodes: int | None = None
     ranks_per_node: int | None = None
     per: Literal["gpu", "node"] = "node"
-    gpus: str | None = None
-    cpus: str | None = None
-    slurm: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
-    ray_address: str | None = None
-    job_template: str | None = None
+    own: ExecutorOptions = NO_OPTIONS
+
+
+for group in (ExecutorOptions, *map(type, NO_OPTIONS.groups)):  # a value may begin with a hyphen
+    Parameter(name="*", allow_leading_hyphen=True)(group)

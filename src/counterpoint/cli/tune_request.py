@@ -113,7 +113,7 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
     measure = _measures(workload, words, given)
     _refuse_idle(given, predicts=given.search.target is not None, measure=measure)
     lowered = workload is None and given.search.target is not None
-    here = runs_here(given.place.executor) and not _executor_options(given.place)
+    here = runs_here(given.place.executor) and not given.place.own.given
     if words and here and (lowered or measure):
         _refuse_missing(words)
     if out is not None:
@@ -133,7 +133,7 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
         plan=plan,
         prediction=_prediction(given, base) if target is not None else None,
         executor=given.place.executor,
-        executor_options=_executor_options(given.place),
+        executor_options=given.place.own,
         arms=(*given.tried.arm, *of_options),
         confirm=given.race.confirm,
         program=given.search.program,
@@ -339,18 +339,10 @@ def _shape(place: PlaceOptions, target: Target | None) -> ProcessShape:
 
     check_number("--nodes", place.nodes, 1)
     check_number("--ranks-per-node", place.ranks_per_node, 1)
-    kind = executor_kind(place.executor, _executor_options(place))
+    kind = executor_kind(place.executor, place.own)
     wanted = 1 if target is None or kind.is_here else target.hosts
     nodes = place.nodes or kind.nodes_around(os.environ) or wanted
     return ProcessShape(nodes=nodes, per=place.per, ranks_per_node=place.ranks_per_node)
-
-
-def _executor_options(place: PlaceOptions) -> dict[str, str]:
-    from counterpoint.tune.executors import EXECUTORS
-
-    names = dict.fromkeys(name for kind in EXECUTORS for name in kind.options)
-    values = {name: getattr(place, name.replace("-", "_")) for name in names}
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _prediction(given: TuneOptions, base: Settings) -> PredictionOptions:

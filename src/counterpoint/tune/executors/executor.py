@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Final, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from counterpoint.capture import ProfileSchedule
 from counterpoint.core import CounterpointError, UsageError
@@ -33,6 +33,10 @@ _LOOK_S: Final = 0.25
 _HERE: Final = (sys.executable, "-P", "-m", "counterpoint")
 _SETTINGS: Final = ("XLA_", "JAX_", "NCCL_", "LIBTPU_")
 _NOT_SETTINGS: Final = ("JAX_COORDINATOR", "JAX_PROCESS", "JAX_NUM_PROCESSES", "JAX_LOCAL_DEVICE")
+
+
+Options = TypeVar("Options")
+"""An executor's own options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,12 +179,12 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceRequest:
+class PlaceRequest(Generic[Options]):
     """The options from which an executor is made.
 
     Args:
         shape: The nodes of a trial, and the processes on each.
-        options: Values of the executor's own options, in the user's words.
+        options: The executor's own options.
         environ: The environment in which the executor was requested.
         say: Receives reports while nodes are waited for.
         stopped: Ends such a wait once it is true.
@@ -189,7 +193,7 @@ class PlaceRequest:
     """
 
     shape: ProcessShape = field(default_factory=ProcessShape)
-    options: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    options: Options
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     say: Callable[[str], None] = lambda _: None
     stopped: Callable[[], bool] = lambda: False
@@ -198,14 +202,14 @@ class PlaceRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorKind:
+class ExecutorKind(Generic[Options]):
     """All that the rest of Counterpoint knows about an executor.
 
     Args:
         name: Its name on the command line and in the journal.
         summary: What it is, for the help of the command line.
         make: Makes it; refuses at once what it would refuse later.
-        options: Names of its own options on the command line, without dashes.
+        options: Its own options, as a dataclass: the command line has each field.
         variables: Any of these in the environment selects it if no executor is named.
         is_here: Its trials run on this machine, with its programs and on its GPUs.
         holds_nodes: It holds an allocation's nodes; if one is lost, so is the allocation.
@@ -217,13 +221,13 @@ class ExecutorKind:
 
     name: str
     summary: str
-    make: Callable[[PlaceRequest], Executor]
-    options: tuple[str, ...] = ()
+    make: Callable[[PlaceRequest[Options]], Executor]
+    options: type[Options]
     variables: tuple[str, ...] = ()
     is_here: bool = False
     holds_nodes: bool = False
     has_own_python: bool = False
-    gpus_elsewhere: Callable[[PlaceRequest], int | None] = lambda _: None
+    gpus_elsewhere: Callable[[PlaceRequest[Options]], int | None] = lambda _: None
     nodes_around: Callable[[Mapping[str, str]], int | None] = lambda _: None
 
 
