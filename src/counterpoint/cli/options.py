@@ -17,19 +17,24 @@ from counterpoint.cli.output import check_digest, check_output, check_page
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import option_of
 from counterpoint.timeline.step_range import step_range
+from counterpoint.workflow.forecast.options import Where
+from counterpoint.workflow.variant import BaseSettings
 
 if TYPE_CHECKING:
-    from counterpoint.flags.settings import Settings
     from counterpoint.fleet.tasks import DigestExecutor
-    from counterpoint.hardware.target import Target
     from counterpoint.view.page import PageContent
 
 flat = Parameter(name="*")
+flat(Where)
+Parameter(name="*", allow_leading_hyphen=True)(BaseSettings)  # --set --xla_a=1
 
 OutputPath = Annotated[Path | None, Parameter(name=["--out", "-o"])]
 Json = Annotated[bool, Parameter(help="Print everything as JSON.")]
 Force = Annotated[bool, Parameter(help="Overwrite existing output.")]
 Top = Annotated[int, Parameter(help="Rows in each table.")]
+CompileTimeout = Annotated[
+    float, Parameter(help="Time limit of one compile or lowering, in seconds.")
+]
 Report = Annotated[
     Path | None, Parameter(name="--html", help="Write the report as one page to this file (.html).")
 ]
@@ -162,57 +167,6 @@ class Digest:
     def size(self, *, json: bool, out: Path | None = None) -> int | None:
         """Return the characters of the digest; None if none is wanted."""
         return check_digest(self.as_, self.budget, json=json, out=out)
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class BaseSettings:
-    """The settings that a program is compiled with.
-
-    Args:
-        set_: An XLA flag: xla_gpu_...=value. --set xla_gpu_pgle_profile_file_or_directory_path=FILE
-            gives the compiler a profile.
-        env: A variable: NAME=value. XLA_PYTHON_CLIENT_MEM_FRACTION sets the available memory.
-        recipe: A recipe's name, or a file of settings; --set and --env override it.
-    """
-
-    set_: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)] = ()
-    env: tuple[str, ...] = ()
-    recipe: tuple[str, ...] = ()
-
-    def read(self, *, version: str | None = None, chip: str | None = None) -> Settings:
-        """Return the settings; a recipe's depend on the release of jaxlib and on the chip."""
-        from counterpoint.workflow import base_settings
-
-        return base_settings(self.recipe, self.set_, self.env, version=version, chip=chip)
-
-    def words(self, recipe: str = "--recipe") -> tuple[str, ...]:
-        """Return the options as words of a command that has an option of this name for recipes."""
-        return (
-            *(f"{recipe}={value}" for value in self.recipe),
-            *(f"--set={value}" for value in self.set_),
-            *(f"--env={value}" for value in self.env),
-        )
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Where:
-    """What is compiled, and for which devices.
-
-    Args:
-        target: The devices: 8xH100, 64x8xH100:400G for 64 hosts with a NIC per GPU, or a .toml.
-        program: The program, if there are several; by default the one with the most FLOPs.
-    """
-
-    target: str | None = None
-    program: str | None = None
-
-    def read(self) -> Target | None:
-        """Return the target; None if none is named."""
-        from counterpoint.hardware.targets import parse_target
-
-        return None if self.target is None else parse_target(self.target, tpus=True)
 
 
 @Parameter(name="*")

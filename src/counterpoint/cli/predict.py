@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from counterpoint.cli.options import (
     BaseSettings,
+    CompileTimeout,
     Digest,
     Force,
     Json,
@@ -28,6 +29,7 @@ from counterpoint.cli.printing import print_report, say_line, say_wrote, write_r
 from counterpoint.cli.profiles import check_timeline_output, write_digest, write_timeline
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.subject import command_of, named_workload, refuse_profile_of_pgle
+from counterpoint.compile.task import TIMEOUT_S
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.bounds import check_number
 from counterpoint.flags.versions import PROFILE
@@ -51,6 +53,7 @@ def predict(  # noqa: PLR0913 - the options of the command
     base: BaseSettings = BaseSettings(),
     candidate: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)] = (),
     forecast: Annotated[ForecastOptions, flat] = ForecastOptions(),
+    timeout_s: CompileTimeout = TIMEOUT_S,
     question: Annotated[QuestionOptions, flat] = QuestionOptions(),
     explain: bool = False,
     top: Top = 10,
@@ -93,6 +96,7 @@ def predict(  # noqa: PLR0913 - the options of the command
         recipes=base.recipe,
         candidates=candidate,
         overwrite=force,
+        timeout_s=timeout_s,
     )
     _check(options)
     _check_kept(keep_program, words, force=force)

@@ -10,10 +10,21 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from counterpoint.cli.notebooks import with_notebook
-from counterpoint.cli.options import BaseSettings, Force, Json, Page, Top, Where, Words, flat
+from counterpoint.cli.options import (
+    BaseSettings,
+    CompileTimeout,
+    Force,
+    Json,
+    Page,
+    Top,
+    Where,
+    Words,
+    flat,
+)
 from counterpoint.cli.printing import print_report, say_line, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.subject import named_workload
+from counterpoint.compile.task import TIMEOUT_S
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import option_of
 from counterpoint.core.bounds import check_number, read_share
@@ -21,7 +32,7 @@ from counterpoint.core.notebook import as_typed, is_notebook
 from counterpoint.hardware.target import Target
 from counterpoint.report.predict.upgrade_document import next_command, upgrade_document
 from counterpoint.report.predict.upgrade_json import upgrade_json
-from counterpoint.workflow.forecast.options import CompileOptions
+from counterpoint.workflow.forecast.options import CompileOptions, check_timeout
 from counterpoint.workflow.prediction import require_target
 from counterpoint.workflow.upgrade import Upgrade, UpgradeOptions, upgrade_code
 from counterpoint.workflow.upgrade import upgrade as compare_releases
@@ -59,6 +70,7 @@ def upgrade(  # noqa: PLR0913 - the options of the command
     with_: tuple[str, ...] = (),
     base: BaseSettings = BaseSettings(),
     compiling: Annotated[CompileOptions, flat] = CompileOptions(),
+    timeout_s: CompileTimeout = TIMEOUT_S,
     fail_above: str | None = None,
     top: Top = 10,
     json: Json = False,
@@ -85,11 +97,13 @@ def upgrade(  # noqa: PLR0913 - the options of the command
         words = [source] if isinstance(source, str) else as_typed(source)
         target = require_target(where.read(), shlex.join(words))
         compiling.check()
+        check_timeout(timeout_s)
         options = UpgradeOptions(
             **vars(compiling),
             settings=base.read(chip=target.gpu),
             packages=with_,
             program=where.program,
+            timeout_s=timeout_s,
             tries=not compared.no_tries,
             bisect=compared.bisect,
         )

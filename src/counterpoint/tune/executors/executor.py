@@ -50,11 +50,17 @@ class ProcessShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialLimits:
-    """The limits of a trial: its time, its time without any output, its steps."""
+    """The limits of a trial: its steps, its time, its time without any output.
 
+    Args:
+        steps: Number of steps after which a trial ends; default: the program ends by itself.
+        timeout_s: Time limit of a trial in seconds.
+        hang_after_s: Seconds without output, compile or step after which a trial is ended.
+    """
+
+    steps: int | None = None
     timeout_s: float | None = None
     hang_after_s: float | None = None
-    steps: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,25 @@ from counterpoint.core.arguments import option_of
 from counterpoint.core.bounds import check_number
 from counterpoint.flags.settings import Settings
 from counterpoint.hardware.target import Target
+from counterpoint.hardware.targets import parse_target
 from counterpoint.workflow.variant import Variant
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """What is compiled, and for which devices.
+
+    Args:
+        target: The devices: 8xH100, 64x8xH100:400G for 64 hosts with a NIC per GPU, or a .toml.
+        program: The program, if there are several; by default the one with the most FLOPs.
+    """
+
+    target: str | None = None
+    program: str | None = None
+
+    def read(self) -> Target | None:
+        """Return the target; None if none is named."""
+        return None if self.target is None else parse_target(self.target, tpus=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,22 +43,24 @@ class CompileOptions:
     Args:
         devices: Number of devices to lower a function or a command for; by default the target's.
         jobs: Number of concurrent compiles; by default as many as cores and memory allow.
-        timeout_s: Time limit of one compile or lowering, in seconds.
     """
 
     devices: int | None = None
     jobs: int | None = None
-    timeout_s: float = TIMEOUT_S
 
     def check(self) -> None:
         """Refuse numbers that make no sense."""
         check_number("--devices", self.devices, 1)
         check_number("--jobs", self.jobs, 1)
-        if not 0 < self.timeout_s < float("inf"):
-            raise UsageError(
-                f"--timeout takes a number of seconds above 0, not {self.timeout_s:g}",
-                next="use --timeout 600",
-            )
+
+
+def check_timeout(seconds: float) -> None:
+    """Refuse a time limit that makes no sense."""
+    if not 0 < seconds < float("inf"):
+        raise UsageError(
+            f"--timeout takes a number of seconds above 0, not {seconds:g}",
+            next="use --timeout 600",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +158,7 @@ class PredictionOptions(ForecastOptions, QuestionOptions):
         candidates: Settings to rank, on top of the base.
         overwrite: Whether a file at `pgle_out` is overwritten.
         inherited: The variables of the shell, which are not used.
+        timeout_s: Time limit of one compile or lowering, in seconds.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -145,8 +166,10 @@ class PredictionOptions(ForecastOptions, QuestionOptions):
     candidates: tuple[str | Variant, ...] = ()
     overwrite: bool = False
     inherited: Mapping[str, str] = field(default_factory=dict[str, str])
+    timeout_s: float = TIMEOUT_S
 
     def check(self) -> None:
         """Refuse numbers that make no sense."""
         super().check()
+        check_timeout(self.timeout_s)
         check_number("--jitter", self.jitter, 0)

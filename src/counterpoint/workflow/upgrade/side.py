@@ -13,6 +13,7 @@ from typing import Final
 
 from counterpoint.compile.compiler import CompiledProgram
 from counterpoint.compile.pool import compile_all
+from counterpoint.compile.task import TIMEOUT_S
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.lifecycle import unknown_hint
@@ -62,6 +63,7 @@ class UpgradeOptions(CompileOptions):
     settings: Settings = field(default_factory=Settings)
     packages: Sequence[str] = ()  # requirements of the workload beside those that it imports
     program: str | None = None
+    timeout_s: float = TIMEOUT_S
     tries: bool = True  # whether to try flags that may undo changes
     bisect: bool = False  # whether to look for the releases between that changed the step
     every: bool = False  # whether to try all releases between then
