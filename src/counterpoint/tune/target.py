@@ -95,7 +95,7 @@ def _gpus_elsewhere(request: TuneRequest) -> int | None:
     kind = executor_kind(request.executor, options, environ)
     shape, study = request.plan.shape, request.directory
     return kind.gpus_elsewhere(
-        PlaceRequest(shape=shape, options=options, environ=environ, study=study)
+        PlaceRequest(shape=shape, options=options.of(kind), environ=environ, study=study)
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import CounterpointError, Unknown
+from counterpoint.core.notebook import as_typed
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose.compare.op_changes import OpChange
 from counterpoint.flags.history import ReleaseDiff
@@ -402,3 +404,16 @@ def _failed(version: str, error: CounterpointError) -> str:
 
 def _largest(changes: Sequence[StepChangeOfKind]) -> str:
     return "; ".join(f"{it.kind} {signed([it.difference_ms])[0]} ms" for it in changes[:2])
+
+
+def next_command(found: Upgrade, source: str | tuple[str, ...]) -> str:
+    """Return the command that says more: of the flag that saves most, else of all flags."""
+    if not found.is_of_releases or found.target.tpu is not None:
+        words = [source] if isinstance(source, str) else ["--", *as_typed(source)]
+        target = str(found.target)
+        return shlex.join(["counterpoint", "predict", "--target", target, "--explain", *words])
+    useful = next((it for it in found.tries if it.helps and len(it.flags) == 1), None)
+    if useful is not None:
+        return shlex.join(["counterpoint", "flags", "show", useful.flags[0][0]])
+    releases = [side.installation.jaxlib for side in (found.before, found.after)]
+    return shlex.join(["counterpoint", "flags", "diff", *releases])
