@@ -1,17 +1,15 @@
 """A GPU as XLA's compiler needs it, for a compile without the device.
 
-`gpus.toml` has its structure, for the compiler. The peak rates by which a measurement is judged are
-those of its chip (chip.py).
+The section [gpu] of a chip's file has its structure, for the compiler. The peak rates by which a
+measurement is judged are those of its chip (chip.py).
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from counterpoint.hlo.proto_reader import ELEMENT_TYPES
 
@@ -28,23 +26,32 @@ _WIDTHS: Final[Mapping[str, tuple[str, ...]]] = {
     "f64": ("f64",),
 }  # fmt: skip
 
-_BY_NAME: Final = (
-    ("H100", "hopper"), ("H200", "hopper"), ("H20", "hopper"), ("H800", "hopper"),
-    ("B200", "blackwell"), ("B300", "blackwell"), ("A100", "ampere"), ("A800", "ampere"),
-    ("L40", "ada"), ("L4", "ada"), ("PRO 6000", "blackwell"), ("5090", "blackwell"),
-    ("RTX", "ada"), ("MI3", "cdna3"), ("MI2", "cdna3"), ("V100", "ampere"), ("A10", "ampere"),
-    ("A40", "ampere"), ("A30", "ampere"),
-)  # fmt: skip
+_LIMITS: Final = {
+    "threads_per_block_limit": 1024,
+    "threads_per_warp": 32,
+    "shared_memory_per_block": 49152,
+    "block_dim_limit_x": 2147483647,
+    "block_dim_limit_y": 65535,
+    "block_dim_limit_z": 65535,
+    "registers_per_core_limit": 65536,
+    "registers_per_block_limit": 65536,
+    "thread_dim_limit_x": 1024,
+    "thread_dim_limit_y": 1024,
+    "thread_dim_limit_z": 64,
+}
+"""What all of NVIDIA's GPUs have in common."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
-    """One kind of GPU."""
+class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What XLA:GPU's compiler asks about a device: bytes, bytes per second, GHz.
 
-    name: str
-    aliases: tuple[str, ...]
+    Facts restated from the target configurations that XLA ships (openxla/xla,
+    xla/backends/gpu/target_config/specs, 2026-11, Apache-2.0).
+    """
+
+    name: str  # in targets
+    aliases: tuple[str, ...] = ()
     description: str  # the driver's name for it
-    chip: str  # its name in chips.toml; empty if it has none there
     compute_capability: str
     accelerated: bool  # XLA compiles for sm_90a, for example, instead of sm_90
     cores: int
@@ -56,38 +63,15 @@ class Gpu:
     shared_memory_per_core: int
     shared_memory_optin: int
     matrix_clock_ghz: float
+    # Multiply-adds per clock of one of the four matrix units of a core, by the width of the type:
+    # without them XLA's own estimate of a GEMM is ten times off.
     matrix_ops: Mapping[str, int]
     half_ops: int  # per clock of a scalar unit, 0 if XLA ships no figures
     active_links: int
     source: str
     threads_per_core: int = 2048
-    stands_in: str = ""  # why the description is not the device's own
-
-
-@cache
-def gpus() -> tuple[Gpu, ...]:
-    """Return all GPUs that can be compiled for."""
-    entries: list[dict[str, Any]] = _table()["gpu"]
-    return tuple(_gpu(**entry) for entry in entries)
-
-
-def _gpu(aliases: list[str], **fields: Any) -> Gpu:  # noqa: ANN401  a line of the file
-    return Gpu(aliases=tuple(aliases), **fields)
-
-
-@cache
-def find_gpu(name: str) -> Gpu | None:
-    """Return the GPU of that name, in any case and spelling: H100, h100-sxm, A100_40GB."""
-    wanted = _plain(name)
-    return next(
-        (gpu for gpu in gpus() if wanted in map(_plain, (gpu.name, *gpu.aliases))),
-        None,
-    )
-
-
-def find_described(description: str) -> Gpu | None:
-    """Return the GPU with this driver name."""
-    return next((gpu for gpu in gpus() if gpu.description == description), None)
+    # Why the description is not the device's own: XLA's CUDA compiler doesn't compile for it.
+    stands_in: str = ""
 
 
 def target_config(gpu: Gpu) -> str:
@@ -97,7 +81,7 @@ def target_config(gpu: Gpu) -> str:
     if gpu.accelerated:
         capability.append("feature_extension: ACCELERATED_FEATURES")
     info = [
-        *_common(),
+        *(f"{name}: {value}" for name, value in _LIMITS.items()),
         f"shared_memory_per_core: {gpu.shared_memory_per_core}",
         f"shared_memory_per_block_optin: {gpu.shared_memory_optin}",
         f"threads_per_core_limit: {gpu.threads_per_core}",
@@ -126,11 +110,6 @@ def target_config(gpu: Gpu) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _common() -> Iterator[str]:
-    fields: dict[str, int] = _table()["common"]
-    return (f"{name}: {value}" for name, value in fields.items())
-
-
 def _matrix(gpu: Gpu) -> Iterator[str]:
     for width, ops in gpu.matrix_ops.items():
         # XLA's own figures use the clock of the scalar units for f64.
@@ -152,18 +131,3 @@ def _rates(types: Iterable[str], clock: float, units: int, ops: int) -> Iterator
 
 def _block(name: str, lines: Iterable[str]) -> list[str]:
     return [f"{name} {{", *(f"  {line}" for line in lines), "}"]
-
-
-def _plain(name: str) -> str:
-    return "".join(character for character in name.casefold() if character.isalnum())
-
-
-@cache
-def _table() -> dict[str, Any]:
-    text = resources.files("counterpoint.hardware").joinpath("gpus.toml").read_text("utf-8")
-    return tomllib.loads(text)
-
-
-def architecture_of(chip: str) -> str:
-    """Return "hopper", "ampere", ... by chip name; unknown chips are treated as Hopper."""
-    return next((architecture for name, architecture in _BY_NAME if name in chip.upper()), "hopper")
