@@ -2,8 +2,9 @@
 
     make docs        (python tools/make_docs.py docs)
 
-It also renews the releases that other pages quote from what was observed (release_marks.py). A test
-compares the committed files with what this script generates.
+It also renews what other pages have between marks: releases that were observed (release_marks.py),
+tables of chips and formats (made_tables.py). A test compares the committed files with what this
+script generates.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from counterpoint.cli.explain_code import RULES
 from json_schemas import json_schemas
+from made_tables import pages_with_tables
 from recipe_pages import recipes_of_others
 from release_marks import marked_pages
 from rule_pages import rule_pages
@@ -40,7 +42,7 @@ def write_pages(docs: Path) -> None:
     for old in (*docs.glob("rules/*.md"), *docs.glob("reference/schema/*.json")):
         if str(old.relative_to(docs)) not in pages:
             old.unlink()
-    for path, text in {**pages, **marked_pages(docs)}.items():
+    for path, text in {**pages, **marked_pages(docs), **pages_with_tables(docs)}.items():
         (docs / path).parent.mkdir(parents=True, exist_ok=True)
         (docs / path).write_text(text, encoding="utf-8")
 

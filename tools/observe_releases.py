@@ -35,7 +35,7 @@ from counterpoint.flags.observed import (
 )
 from counterpoint.flags.release_number import version_number
 from counterpoint.hardware.chip import find_gpu
-from counterpoint.hardware.gpu import target_config
+from counterpoint.hardware.target_config import target_config
 
 PROGRAMS: Final = Path(__file__).with_name("release_programs.py")
 LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
 from counterpoint.hardware.chip import chip_of_gpu, find_described, find_gpu, gpus
-from counterpoint.hardware.gpu import Gpu, target_config
+from counterpoint.hardware.gpu import Gpu
+from counterpoint.hardware.target_config import target_config
 from counterpoint.hardware.targets import parse_devices, parse_target, resize_advice, target_name
 
 

@@ -16,8 +16,8 @@ from counterpoint.diagnose.finding import Remedy
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.hardware.chip import find_chip
-from counterpoint.hardware.gpu import target_config
 from counterpoint.hardware.target import Target
+from counterpoint.hardware.target_config import target_config
 from counterpoint.timeline.model import Device, Timeline
 
 if TYPE_CHECKING:

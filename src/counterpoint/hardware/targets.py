@@ -25,8 +25,8 @@ from counterpoint.hardware.chip import (
     find_wiring,
     gpus,
 )
-from counterpoint.hardware.gpu import target_config
 from counterpoint.hardware.target import Devices, Target
+from counterpoint.hardware.target_config import target_config
 from counterpoint.hardware.target_file import read_target
 
 if TYPE_CHECKING:

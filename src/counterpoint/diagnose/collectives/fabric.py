@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from counterpoint.core import CounterpointError
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hardware.chip import find_chip, find_described, find_tpu, find_wiring
-from counterpoint.hardware.gpu import target_config
 from counterpoint.hardware.target import Target
+from counterpoint.hardware.target_config import target_config
 from counterpoint.timeline.host_transfers import host_transfers
 from counterpoint.timeline.model import Timeline, machines
 
