@@ -14,6 +14,7 @@ from typing import Final
 from counterpoint.hardware.chip import chips
 from counterpoint.hardware.links import Wiring
 from counterpoint.hardware.tpu import Tpu, TpuSlice
+from counterpoint.timeline.formats import kinds_in_directory
 
 _TABLE: Final = re.compile(r"(<!--table (\w+)-->\n).*?(?=<!--/table-->)", re.DOTALL)
 _SHOWN_CHIPS: Final = 64
@@ -79,6 +80,13 @@ def _all_chips() -> Iterator[str]:
         )  # fmt: skip
 
 
+def _formats() -> Iterator[str]:
+    yield from _head("format", "files", "described in")
+    for it in kinds_in_directory():
+        endings = ", ".join(f"`{ending}`" for ending in it.endings)
+        yield _row(it.name, endings, f"[{it.page.removesuffix('.md')}]({it.page})")
+
+
 def _gb(size: float) -> str:
     return f"{size / 1e9:.0f} GB"
 
@@ -97,6 +105,7 @@ TABLES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     "gpus": _gpus,
     "tpus": _tpus,
     "chips": _all_chips,
+    "formats": _formats,
 }
 
 
