@@ -146,11 +146,8 @@ _NAMES: Final = (
 _WITHOUT_SWITCH: Final = re.compile(r"PCIe|NVL\b|\bRTX\b|\bGH200\b", re.IGNORECASE)
 
 
+_VENDORS: Final = {"AMD": ChipFamily.AMD, "Google": ChipFamily.TPU}
 _ARCHITECTURES: Final = {
-    "tpu": ChipFamily.TPU,
-    "cdna2": ChipFamily.AMD,
-    "cdna3": ChipFamily.AMD,
-    "cdna4": ChipFamily.AMD,
     "blackwell": ChipFamily.BLACKWELL,
     "hopper": ChipFamily.HOPPER,
     "ada": ChipFamily.ADA,
@@ -167,7 +164,7 @@ def chip_family(chip: str | None) -> ChipFamily | None:
     """
     known = _described(chip)
     if known is not None:
-        return _ARCHITECTURES.get(known.architecture)
+        return _VENDORS.get(known.vendor) or _ARCHITECTURES.get(known.architecture)
     return next((kind for pattern, kind in _NAMES if re.search(pattern, chip or "")), None)
 
 

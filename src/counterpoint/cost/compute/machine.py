@@ -24,7 +24,7 @@ class ComputeDevice:
     """
 
     chip: str
-    architecture: str
+    vendor: str
     kernels: Kernels
     measured_on: Chip  # the chip whose kernels they are
     flops: Mapping[str, float]  # dense FLOP/s by element type
@@ -88,7 +88,7 @@ def machine_of(target: Target, scalars: Scalars) -> ComputeDevice:
         shape = DeviceShape(gpu.cores, gpu.clock_ghz, gpu.fpus_per_core, gpu.l2_bytes)
     return ComputeDevice(
         chip=chip.name,
-        architecture=chip.architecture,
+        vendor=chip.vendor,
         kernels=kernels,
         measured_on=measured_on,
         flops=chip.flops,
