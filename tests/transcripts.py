@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from command_line import in_process
+from format_lists import without_formats
 
 
 class Transcript:
@@ -55,7 +56,7 @@ class Transcript:
 
     @property
     def text(self) -> str:
-        return "\n\n".join(self._parts) + "\n"
+        return without_formats("\n\n".join(self._parts) + "\n")
 
 
 def next_command(printed: str) -> list[str]:

@@ -137,6 +137,22 @@ def test_the_order_of_formats_is_one_order() -> None:
     assert len(set(endings)) == len(endings)
 
 
+def test_an_error_lists_all_formats(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing")
+    with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
+        archive.writestr("notes.txt", "nothing")
+    with pytest.raises(InputError) as unknown:
+        counterpoint.read(tmp_path / "notes.txt")
+    with pytest.raises(InputError) as nowhere:
+        counterpoint.read(tmp_path / "notes.zip")
+    for it in FORMATS:
+        assert it.name in (unknown.value.why or "")
+        assert all(ending in (unknown.value.why or "") for ending in it.endings)
+        if it.in_zip:
+            in_zip = it.endings_in_zip or it.endings
+            assert all(ending in (nowhere.value.why or "") for ending in in_zip)
+
+
 @pytest.fixture(params=ALL, ids=[write.__name__ for write in ALL])
 def recording(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return request.param(tmp_path)
