@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import CounterpointError
-from format_lists import without_formats
+from growing_lists import without_lists
 
 
 def refusal(attempt: Callable[[], object], place: Path | None = None) -> str:
@@ -16,4 +16,4 @@ def refusal(attempt: Callable[[], object], place: Path | None = None) -> str:
     with pytest.raises(CounterpointError) as told:
         attempt()
     text = f"exit {told.value.exit_code}\n{told.value}"
-    return without_formats(text.replace(str(place), "DIR") if place else text)
+    return without_lists(text.replace(str(place), "DIR") if place else text)

@@ -71,7 +71,7 @@ def test_libtpu_is_told_which_axes_are_rings(text: str, wrap: list[bool] | None)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("v9-8", "tpu7x, v4, v5e, v5p, v6e"),
+        ("v9-8", ", ".join(tpu.name for tpu in tpus())),
         ("v5e-12", "v5e-8, v5e-16"),
         ("v5e-2", "v5e-1, v5e-4"),
         ("v5e-512", "2xv5e-256"),
