@@ -146,6 +146,12 @@ def test_each_file_is_a_chip_or_a_table_of_one() -> None:
     assert len({chip.name for chip in chips()}) == len(chips())
 
 
+def test_a_machine_has_one_chip() -> None:
+    patterns = [pattern for chip in chips() for _, pattern in chip.machines]
+    assert len(set(patterns)) == len(patterns)
+    assert all(re.compile(pattern) for pattern in patterns)
+
+
 def gemm_table(chip: Chip) -> str:
     return str(chip.kernels.get("gemm_table", ""))
 
@@ -190,7 +196,7 @@ def test_what_a_chip_borrows_is_there() -> None:
         ("hbm_bytes = 3.35e12", 'hbm_bytes = "3.35e12"', "got `str` - at `$.hbm_bytes`"),
         ("cores = 132", "cores = 132.5", "got `float` - at `$.gpu.cores`"),
         ("nvls = 1.3", "nvlsx = 1.3", "unknown field `nvlsx` - at `$.links`"),
-        ("[gpu]", "[gpu", "line 11"),
+        ("[gpu]", "[gpu", "(at line "),
     ],
 )
 def test_a_mistake_in_a_file_is_told_by_file_and_key(

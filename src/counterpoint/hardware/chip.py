@@ -49,6 +49,15 @@ class Chip(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     memory_bytes: float  # as sold: a GB is 1e9 bytes
     source: str
 
+    # Names of machines and accelerators in launch files, in lower case: a word that is in one, and
+    # its pattern. Clouds list theirs: https://cloud.google.com/compute/docs/gpus,
+    # https://cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus,
+    # https://aws.amazon.com/ec2/instance-types,
+    # https://learn.microsoft.com/azure/virtual-machines/sizes/overview,
+    # https://docs.oracle.com/iaas/Content/Compute/References/computeshapes.htm. Also labels that
+    # NVIDIA's device plugin gives nodes (nvidia.com/gpu.product).
+    machines: tuple[tuple[str, str], ...] = ()
+
     gpu: Gpu | None = None  # what XLA's compiler is told, if it can compile for it
     links: Wiring | None = None
     tpu: Tpu | None = None
