@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from counterpoint.flags.observed import observations
+from made_tables import TABLES, pages_with_tables
 from make_docs import made_pages, write_pages
 from release_marks import marked_pages, with_marked_releases
 
@@ -34,6 +35,15 @@ def test_the_releases_that_pages_quote_are_those_that_were_observed() -> None:
     assert not [path for path, text in pages.items() if not _same(DOCS / path, text)], (
         "run: make docs"
     )
+
+
+def test_the_tables_in_pages_are_made_of_the_data() -> None:
+    pages = pages_with_tables(DOCS)
+
+    assert not [path for path, text in pages.items() if not _same(DOCS / path, text)], (
+        "run: make docs"
+    )
+    assert all(any(f"<!--table {name}-->" in it for it in pages.values()) for name in TABLES)
 
 
 def test_a_mark_is_replaced_by_the_release_that_was_observed() -> None:

@@ -228,7 +228,7 @@ def manual(profile: str, program: Path) -> str:
 
 def of_tpus(costs: Profile) -> Tpu | None:
     """Return the generation of TPUs that costs were measured on; None if on other devices."""
-    from counterpoint.hardware.tpu import find_tpu
+    from counterpoint.hardware.chip import find_tpu
 
     return find_tpu(costs.origin.get("devices", "").partition(";")[0] or None)
 
