@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
-from counterpoint.core.field import Field
+from counterpoint.core.field import Field, Form
 from counterpoint.flags.combiner import DEFAULT
 from counterpoint.flags.thresholds import (
     KindThresholds,
@@ -18,6 +18,7 @@ from counterpoint.flags.thresholds import (
     flag_of,
 )
 from counterpoint.report import units
+from counterpoint.report.columns import field_columns
 from counterpoint.report.document import (
     Document,
     Fact,
@@ -27,7 +28,6 @@ from counterpoint.report.document import (
     Section,
     TextTable,
     Tone,
-    numbers,
     table,
     words,
 )
@@ -185,11 +185,9 @@ def _shown(kind: KindThresholds, top: int) -> Sequence[ThresholdResult]:
 
 def _table(steps: Sequence[ThresholdResult]) -> TextTable:
     return table(
-        numbers("from bytes", [f"{step.threshold:,}" for step in steps]),
+        *field_columns(Threshold, steps, ["threshold_bytes"]),
         words("", [units.size(step.threshold) for step in steps]),
-        numbers("collectives", [f"{step.collectives:,}" for step in steps]),
-        numbers("launches per step", [units.count(step.launches) for step in steps], 1),
-        numbers("largest", [units.size(step.largest) for step in steps]),
+        *field_columns(Threshold, steps, ["collectives", "launches", "largest_bytes"]),
     )
 
 
@@ -232,10 +230,19 @@ def _bytes(count: int) -> str:
 class Threshold(Result):
     """The collectives that are left when XLA combines up to a threshold."""
 
-    threshold_bytes: Annotated[int, At("threshold"), Field("the threshold")]
-    collectives: Annotated[int, Field("collectives that are left")]
-    launches: Annotated[int | None, Field("how often they run in a step; null: unknown")]
-    largest_bytes: Annotated[int, At("largest"), Field("the size of the largest")]
+    threshold_bytes: Annotated[
+        int, At("threshold"), Field("the threshold", "from bytes", Form.COUNT)
+    ]
+    collectives: Annotated[int, Field("collectives that are left", "collectives", Form.COUNT)]
+    launches: Annotated[
+        int | None,
+        Field(
+            "how often they run in a step; null: unknown", "launches per step", Form.COUNT, rank=1
+        ),
+    ]
+    largest_bytes: Annotated[
+        int, At("largest"), Field("the size of the largest", "largest", Form.BYTES)
+    ]
     exact: Annotated[
         bool,
         Field("whether no smaller threshold gives the same; false: unknown, only some were tried"),

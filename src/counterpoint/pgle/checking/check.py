@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from counterpoint.core import InputError, Unknown
-from counterpoint.core.field import Field
+from counterpoint.core.field import Field, Form
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.description import describe
 from counterpoint.hlo.loops import loop_multiplier
@@ -63,9 +63,9 @@ class LookupAnswer:
 class ImplausibleCost:
     """An implausible cost."""
 
-    name: Annotated[str, Field("the instruction")]
-    us: Annotated[float, Field("its cost, in microseconds")]
-    why: Annotated[str, Field("why it is implausible")]
+    name: Annotated[str, Field("the instruction", "name", Form.NAME)]
+    us: Annotated[float, Field("its cost, in microseconds", "us", Form.US)]
+    why: Annotated[str, Field("why it is implausible", "why it is implausible")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

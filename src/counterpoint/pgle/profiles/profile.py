@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 from google.protobuf import text_encoding
 
 from counterpoint.core import UsageError
-from counterpoint.core.field import Field
+from counterpoint.core.field import Field, Form
 from counterpoint.hlo.wire_schema import message_classes
 
 SEPARATOR: Final = "::"
@@ -40,9 +40,12 @@ class InstructionCost:
     Without a fingerprint the name is bare: it stands for that instruction of any module.
     """
 
-    name: Annotated[str, Field("the instruction")]
+    name: Annotated[str, Field("the instruction", "instruction", Form.NAME)]
     us: Annotated[
-        float, Field("microseconds of one execution; of an async instruction, of its start")
+        float,
+        Field(
+            "microseconds of one execution; of an async instruction, of its start", "us", Form.US
+        ),
     ]
     fingerprint: Annotated[str | None, Field("of its module; null: a bare name, of any module")] = (
         None

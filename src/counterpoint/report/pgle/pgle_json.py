@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from counterpoint.core import Unknown
-from counterpoint.core.field import Field
+from counterpoint.core.field import Field, Form
 from counterpoint.pgle.checking.check import ImplausibleCost
 from counterpoint.pgle.lookups import effective_costs, same_costs
 from counterpoint.pgle.profiles.profile import InstructionCost
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 class ModuleCostsJson(Result):
     """A module that costs were made of."""
 
-    name: Annotated[str, Field("its name")]
+    name: Annotated[str, Field("its name", "module", Form.NAME)]
     fingerprint: Annotated[
         str | None, Field("of the module before scheduling; null: its HLO is not in the profile")
     ]
-    instructions: Annotated[int, Field("instructions with a cost")]
-    collectives: Annotated[int, Field("collectives among them")]
+    instructions: Annotated[int, Field("instructions with a cost", "instructions", Form.COUNT)]
+    collectives: Annotated[int, Field("collectives among them", "collectives", Form.COUNT, rank=1)]
     executions: Annotated[int, Field("runs that count, on the device with the most")]
     devices: Annotated[int, Field("devices with such runs")]
     hosts: Annotated[int, Field("hosts of these devices")]
@@ -41,12 +41,20 @@ class ModuleCostsJson(Result):
         float,
         Field(
             "time of everything that ran, each concurrent kernel counted; a sum over runs and "
-            "devices"
+            "devices",
+            "device ms",
+            Form.MS,
         ),
     ]
     covered_ms: Annotated[float, Field("the part of it that the costs were made from")]
     covered: Annotated[
-        float | None, Field("`covered_ms` as a share of `device_ms`; null: it took no time")
+        float | None,
+        Field(
+            "`covered_ms` as a share of `device_ms`; null: it took no time",
+            "with cost",
+            Form.SHARE,
+            digits=1,
+        ),
     ]
 
 
@@ -147,8 +155,8 @@ class CostChange(Result):
     """A cost that both profiles have."""
 
     key: Annotated[str, Field("the name as written for XLA")]
-    a_us: Annotated[float, Field("in A, in microseconds")]
-    b_us: Annotated[float, Field("in B, in microseconds")]
+    a_us: Annotated[float, Field("in A, in microseconds", "A us", Form.US)]
+    b_us: Annotated[float, Field("in B, in microseconds", "B us", Form.US)]
     difference_us: Annotated[float, Field("B less A")]
     ratio: Annotated[float | None, Field("B over A; null: A is zero")]
 
@@ -157,7 +165,7 @@ class KeyCost(Result):
     """A cost that one profile has."""
 
     key: Annotated[str, Field("the name as written for XLA")]
-    us: Annotated[float, Field("in microseconds")]
+    us: Annotated[float, Field("in microseconds", "us", Form.US)]
 
 
 class PgleDiff(Result, tag_field="schema", tag="counterpoint.pgle-diff/1"):
@@ -195,9 +203,11 @@ class CoveredPartJson(Result):
 class LookupAnswerJson(Result):
     """The profile's answer to one lookup."""
 
-    name: Annotated[str, Field("the name under which XLA looks first")]
+    name: Annotated[
+        str, Field("the name under which XLA looks first", "name XLA looks up", Form.NAME)
+    ]
     us: Annotated[float | None, Field("the cost that it finds, in microseconds; null: none")]
-    category: Annotated[str, Field("what kind of work it is")]
+    category: Annotated[str, Field("what kind of work it is", "category")]
     collective: Annotated[
         bool,
         At("lookup.collective"),
@@ -215,15 +225,15 @@ class LookupAnswerJson(Result):
         float | None,
         Field("device time of all of these executions, in microseconds; null: not measured"),
     ]
-    what: Annotated[str, Field("what the instruction does")]
-    source: Annotated[str | None, Field("`file:line`; null: unknown")]
+    what: Annotated[str, Field("what the instruction does", "what", Form.NAME, rank=1)]
+    source: Annotated[str | None, Field("`file:line`; null: unknown", "source", Form.PLACE)]
 
 
 class Unused(Result):
     """A cost that XLA does not look up."""
 
-    name: Annotated[str, Field("the name in the profile")]
-    us: Annotated[float, Field("its cost, in microseconds")]
+    name: Annotated[str, Field("the name in the profile", "name in the profile", Form.NAME)]
+    us: Annotated[float, Field("its cost, in microseconds", "us", Form.US)]
     why: Annotated[
         str,
         Field(
@@ -328,11 +338,11 @@ class HiddenAtMost(Result):
 class CollectiveMoveJson(Result):
     """A collective in both schedules."""
 
-    name: Annotated[str, Field("its name")]
+    name: Annotated[str, Field("its name", "collective", Form.NAME)]
     name_before: Annotated[str, Field("its name before; null: the same")]
-    kind: Annotated[str, Field("the kind of collective")]
-    bytes: Annotated[int, Field("of one execution")]
-    source: Annotated[str | None, Field("file:line")]
+    kind: Annotated[str, Field("the kind of collective", "kind", rank=2)]
+    bytes: Annotated[int, Field("of one execution", "size", Form.BYTES, rank=2)]
+    source: Annotated[str | None, Field("file:line", "source", Form.PLACE, rank=1)]
     executions: Annotated[int | None, Field("in a step")]
     start_shift_us: Annotated[float, Field("compute that the start passed; negative: earlier")]
     within_us: Annotated[

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from counterpoint.core.field import Field
+from counterpoint.core.field import Field, Form
 from counterpoint.report import units
+from counterpoint.report.columns import field_columns
 from counterpoint.report.document import (
     Document,
     Fact,
@@ -56,10 +57,8 @@ def _scalars(found: Calibration, target: str) -> Section:
 
 
 def _steps(found: Calibration) -> Section:
-    measured = [units.column([step.measured_s * 1e3])[0] for step in found.steps]
     steps = table(
-        names("step", [step.name for step in found.steps]),
-        numbers("measured ms", measured),
+        *field_columns(FittedStep, found.steps, ["name", "measured_ms"]),
         numbers("before", [_off(step, step.before_s) for step in found.steps]),
         numbers("after", [_off(step, step.after_s) for step in found.steps]),
         numbers("held out", [_off(step, step.unseen_s) for step in found.steps]),
@@ -108,8 +107,8 @@ class FittedScalar(Result):
 class FittedStep(Result):
     """A measured step, and its predictions before and after."""
 
-    name: Annotated[str, Field("the recording")]
-    measured_ms: Annotated[Exact, Field("its step")]
+    name: Annotated[str, Field("the recording", "step", Form.NAME)]
+    measured_ms: Annotated[Exact, Field("its step", "measured ms", Form.MS)]
     before_ms: Annotated[Exact, Field("as predicted with the scalars before")]
     after_ms: Annotated[Exact, Field("as predicted with the scalars now")]
     not_seen_ms: Annotated[
