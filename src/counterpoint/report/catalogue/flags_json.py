@@ -81,8 +81,8 @@ class ListedFlagJson(FlagEntry):
 class OtherSettingJson(Result):
     """A setting that is no flag of this list: of NCCL, JAX, libtpu, or gone."""
 
-    name: Annotated[str, Field("its name")]
-    reader: Annotated[str, Field("what reads it: `NCCL`, `JAX`, `libtpu` and others")]
+    name: Annotated[str, Field("its name", "name")]
+    reader: Annotated[str, Field("what reads it: `NCCL`, `JAX`, `libtpu` and others", "read by")]
     does: Annotated[TextOrNull, Field("what it does; null: only its name is known")]
 
 
@@ -214,9 +214,7 @@ class SettingDocumentationJson(Result):
     does: Annotated[str, Field("its effect")]
     trades: Annotated[str | None, Field("its cost")]
     workloads: Annotated[tuple[str, ...], Field("kinds of workloads for which it matters")]
-    needs: Annotated[
-        tuple[str, ...], Field("settings without which it has no effect, or a worse one")
-    ]
+    needs: Annotated[tuple[str, ...], Field("related settings, such as those that it needs")]
     process_only: Annotated[
         bool,
         Field(
@@ -351,8 +349,8 @@ class RemovedFlagJson(FlagEntry):
 class RenamedFlagJson(Result):
     """A flag with a new name."""
 
-    before: Annotated[str, At("before.name"), Field("its name in the earlier release")]
-    after: Annotated[str, At("after.name"), Field("its name in the later release")]
+    before: Annotated[str, At("before.name"), Field("its name in the earlier release", "name")]
+    after: Annotated[str, At("after.name"), Field("its name in the later release", "new name")]
     taken: Annotated[bool, Field("whether the later XLA_FLAGS still accept the old name")]
 
 

@@ -200,7 +200,7 @@ class FlagsFix(Result, tag_field="schema", tag="counterpoint.flags.fix/1"):
         CompilerAnswerJson, Field("the installed compiler's check of the mended text")
     ]
     fixed: Annotated[str, Field("the mended text")]
-    mended: Annotated[tuple[RemarkJson, ...], Field("the remarks that it no longer deserves")]
+    mended: Annotated[tuple[RemarkJson, ...], Field("the remarks that were acted on")]
     refused: Annotated[tuple[Refused, ...], Field("the problems that can't be mended in place")]
     left: Annotated[tuple[RemarkJson, ...], Field("the remarks on the mended text")]
 
