@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.explain_fleet import each_product, explain_fleet, refuse_of_one
-from counterpoint.cli.options import FleetOptions, Force, Output, Reading, Selection, Top
+from counterpoint.cli.options import FleetOptions, Force, Machine, Output, Reading, Selection, Top
 from counterpoint.cli.printing import say_line, say_result
 from counterpoint.cli.profiles import (
     as_typed,
@@ -176,7 +176,7 @@ def _size(path: Path) -> int:
 def network(
     *paths: str,
     selection: Selection = Selection(),
-    target: str | None = None,
+    target: Machine = None,
     top: Top = 10,
     reading: Reading = Reading(),
     output: Output = Output(),
@@ -189,7 +189,6 @@ def network(
     Args:
         paths: A Run, file, log directory, zip, pattern, URL or stored Timeline, measured or
             predicted; several are the hosts of one run.
-        target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
     """
     check_paths(paths, top, "network")
     output.check()

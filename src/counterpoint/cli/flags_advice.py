@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
+from counterpoint.cli.options import Force, Json, OutputPath
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.printing import print_report, say_line, say_wrote, write_file, write_result
 from counterpoint.cli.progress import Progress
@@ -57,7 +58,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
     no_predict: bool = False,
     as_: RecipeForm | None = None,
     top: int = 12,
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """Recommend settings: those that exist in the release, are not its default, and can matter.
 
@@ -73,7 +74,6 @@ def recommend(  # noqa: PLR0913 - the options of the command
         no_predict: Don't compile the program with the settings.
         as_: Print only the settings in this form, with the reasons as comments.
         top: Maximum number of omitted settings to show.
-        json: Print everything as JSON.
     """
     from counterpoint.flags.recommendation import recommend as find_settings
     from counterpoint.report.recommend import (
@@ -278,7 +278,7 @@ def thresholds(  # noqa: PLR0913 - the options of the command
     target: str | None = None,
     jaxlib: str | None = None,
     top: int = 12,
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """Show the combine thresholds at which the program changes, and which to try.
 
@@ -293,7 +293,6 @@ def thresholds(  # noqa: PLR0913 - the options of the command
         target: The devices, as 8xH100; determines the part of a layer that a device keeps.
         jaxlib: The release that compiles it. Default: the program's, the installed one, the newest.
         top: Maximum number of rows in each table.
-        json: Print everything as JSON.
     """
     if (program is None) == (params is None and total_params is None):
         raise UsageError(
@@ -360,9 +359,9 @@ def render_flags(  # noqa: PLR0913 - the options of the command
     diff: str | None = None,
     form: str | None = None,
     allow: tuple[Path, ...] = (),
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    force: bool = False,
-    json: bool = False,
+    out: OutputPath = None,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
     """Write settings as env file, shell, Python, Slurm job, manifest or compiler options.
 
@@ -374,8 +373,6 @@ def render_flags(  # noqa: PLR0913 - the options of the command
         form: The form of the sources; by default recognized.
         allow: A directory whose files a source may name; by default only its own directory.
         out: Write to this file instead of stdout.
-        force: Overwrite an existing file.
-        json: Print everything as JSON.
     """
     if not source:
         raise UsageError("no source given", next="counterpoint flags render job.sh --as k8s")

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from counterpoint.cli.flags_check_fix import check_fix_options, fix_in_place, opened_to_fix
+from counterpoint.cli.options import Force, Json, OutputPath
 from counterpoint.cli.printing import flush_result, say_line, write_result
 from counterpoint.cli.settings_source import (
     SettingsContext,
@@ -45,9 +46,9 @@ def check(  # noqa: PLR0913 - the options of the command
     no_probe: bool = False,
     fix: bool = False,
     diff: bool = False,
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    force: bool = False,
-    json: bool = False,
+    out: OutputPath = None,
+    force: Force = False,
+    json: Json = False,
     all: bool = False,
     select: tuple[str, ...] = (),
     ignore: tuple[str, ...] = (),
@@ -70,8 +71,6 @@ def check(  # noqa: PLR0913 - the options of the command
             printed.
         diff: Print what --fix would change, and change nothing.
         out: With --fix, write the result to this file; the source stays as it is.
-        force: Overwrite an existing file.
-        json: Print everything as JSON.
         all: List minor remarks, too, and fix them: defaults repeated, values known only at run
             time, tests.
         select: Only these codes or code prefixes: FLAG1,FLAG203.

@@ -38,6 +38,16 @@ CompileTimeout = Annotated[
 Report = Annotated[
     Path | None, Parameter(name="--html", help="Write the report as one page to this file (.html).")
 ]
+Machine = Annotated[
+    str | None,
+    Parameter(
+        help="The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates."
+    ),
+]
+Jaxlib = Annotated[
+    str | None,
+    Parameter(help="The release; by default the installed one, or else the newest known."),
+]
 Words = Annotated[str, Parameter(name="COMMAND...", show=False, negative=())]
 """The words of a command after `--`."""
 

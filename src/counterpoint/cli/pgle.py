@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from counterpoint.cli.explain_fleet import each_product
-from counterpoint.cli.options import FleetOptions
+from counterpoint.cli.options import FleetOptions, Force, Json, Report, Top
 from counterpoint.cli.output import check_page
 from counterpoint.cli.printing import (
     print_report,
@@ -71,7 +71,7 @@ def make(  # noqa: PLR0913 - the options of the command
     bare: bool = False,
     keep_warmup: bool = False,
     fleet: FleetOptions = FleetOptions(),
-    force: bool = False,
+    force: Force = False,
     json: bool = False,
 ) -> None:
     """Make a profile for XLA's scheduler from recordings of GPUs or TPUs.
@@ -84,7 +84,6 @@ def make(  # noqa: PLR0913 - the options of the command
             number.
         bare: Omit fingerprints from names, for a compile whose flags change the fingerprint.
         keep_warmup: Include the first runs.
-        force: Overwrite existing output.
         json: Print the result as JSON.
     """
     check_percentile(percentile)
@@ -134,7 +133,7 @@ def merge(
     *profiles: Annotated[Path, Parameter(name="FILE...")],
     out: Annotated[str, Parameter(name=["--out", "-o"])],
     percentile: float = MEDIAN,
-    force: bool = False,
+    force: Force = False,
 ) -> None:
     """Merge profiles of several hosts, runs or modules into one.
 
@@ -142,7 +141,6 @@ def merge(
         profiles: .pbtxt or .pb files, or directories of <fingerprint>.pbtxt.
         out: The output: .pbtxt, .pb, or a directory of one file per module.
         percentile: The percentile of the costs of one key; 50 is the median.
-        force: Overwrite existing output.
     """
     check_percentile(percentile)
     if not profiles:
@@ -168,16 +166,14 @@ def diff(
     a: Path,
     b: Path,
     *,
-    top: int = 10,
-    json: bool = False,
+    top: Top = 10,
+    json: Json = False,
 ) -> None:
     """Compare two profiles, the largest change first.
 
     Args:
         a: The first profile.
         b: The second.
-        top: Rows in each table.
-        json: Print everything as JSON.
     """
     check_number("--top", top, 1)
     found = diff_profiles(read_profile(a), read_profile(b))
@@ -190,15 +186,13 @@ def diff(
 def show(
     profile: Path,
     *,
-    top: int = 10,
-    json: bool = False,
+    top: Top = 10,
+    json: Json = False,
 ) -> None:
     """Show the contents of a profile: modules, the largest costs, duplicates.
 
     Args:
         profile: A .pbtxt or .pb file, or a directory of <fingerprint>.pbtxt.
-        top: Rows in each table.
-        json: Print everything as JSON.
     """
     check_number("--top", top, 1)
     found = read_profile(profile)
@@ -216,8 +210,8 @@ def check(  # noqa: PLR0913 - the options of the command
     module: str | None = None,
     min_coverage: float = COVERAGE,
     min_time: float | None = None,
-    top: int = 10,
-    json: bool = False,
+    top: Top = 10,
+    json: Json = False,
 ) -> int:
     """Check how much of a program a profile covers, and whether it was made from it.
 
@@ -232,8 +226,6 @@ def check(  # noqa: PLR0913 - the options of the command
         module: Check against this module; by default the step's, or the one with the most FLOPs.
         min_coverage: Minimum share of instructions, and of collectives, with a cost.
         min_time: Minimum share of measured device time with a cost; 0.9 if times are known.
-        top: Rows in each table.
-        json: Print everything as JSON.
     """
     if log is not None:
         if profile is not None or program is not None:
@@ -388,9 +380,9 @@ def apply(
     program: Path,
     options: ApplyOptions | None = None,
     top: int = 10,
-    json: bool = False,
-    html: Path | None = None,
-    force: bool = False,
+    json: Json = False,
+    html: Report = None,
+    force: Force = False,
 ) -> int:
     """Compile a program without and with a profile, and prove that XLA used it.
 
@@ -403,9 +395,6 @@ def apply(
             --xla_dump_to, a Run, or an nsys-jax bundle.
         options: The devices it is compiled for, flags, and what is written.
         top: Rows in the table of moved collectives.
-        json: Print everything as JSON.
-        html: Write the report as one page to this file (.html).
-        force: Overwrite the files.
     """
     check_number("--top", top, 1)
     check_page(html, force=force)

@@ -14,6 +14,7 @@ import webbrowser
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+from counterpoint.cli.options import Machine
 from counterpoint.cli.printing import flush_result, say_line, say_result
 from counterpoint.core import CounterpointError, UsageError
 
@@ -34,7 +35,7 @@ _LITTLE: Final = 300_000
 def view(  # noqa: PLR0913 - the options of the command
     *paths: str,
     with_: str | None = None,
-    target: str | None = None,
+    target: Machine = None,
     steps: str | None = None,
     last: int | None = None,
     memory: float | None = None,
@@ -52,7 +53,6 @@ def view(  # noqa: PLR0913 - the options of the command
             hosts, the digests that `explain --executor local --digest` keeps (.digest.parquet), or
             directories of them.
         with_: Compare with this Run, profile or stored prediction.
-        target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
         steps: Show only these steps: A:B stops before B, as in Python; A: and :B also work.
         last: Show only the last N steps that were recorded whole.
         memory: Memory limit for reading, in GB; by default half of the machine's memory. What
