@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.explain_fleet import each_product, explain_fleet, refuse_of_one
-from counterpoint.cli.options import FleetOptions, Force, Machine, Output, Reading, Selection, Top
+from counterpoint.cli.options import (
+    FleetOptions,
+    Force,
+    Last,
+    Machine,
+    Output,
+    Reading,
+    Selection,
+    Steps,
+    Top,
+)
 from counterpoint.cli.printing import say_line, say_result
 from counterpoint.cli.profiles import (
     as_typed,
@@ -42,8 +52,8 @@ if TYPE_CHECKING:
 
 def convert(
     *paths: Annotated[str, Parameter(name="IN... OUT", negative=())],
-    steps: str | None = None,
-    last: int | None = None,
+    steps: Steps = None,
+    last: Last = None,
     reading: Reading = Reading(),
     fleet: FleetOptions = FleetOptions(),
     force: Force = False,
@@ -55,8 +65,6 @@ def convert(
     Args:
         paths: Profiles to read, then the output: a directory for Parquet tables, or a trace that
             ends in .json.gz, .json or .pftrace.
-        steps: Convert only these steps: A:B stops before B, as in Python; A: and :B also work.
-        last: Convert only the last N steps that were recorded whole.
     """
     if len(paths) < 2:
         raise UsageError(

@@ -43,8 +43,8 @@ _NOT_COMPILED: Final = (
     " passes (a Run, or a dump with StableHLO), the target it is made for, and XLA's GPU compiler"
 )
 _KEPT: Final = "recommended.env"
+FormName = Literal["env", "bash", "python", "slurm", "k8s", "compiler_options"]
 _EXAMPLE: Final = "counterpoint flags render fsdp --as bash"
-RecipeForm = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"]
 
 
 def recommend(  # noqa: PLR0913 - the options of the command
@@ -56,7 +56,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
     module: str | None = None,
     goal: str = "speed",
     no_predict: bool = False,
-    as_: RecipeForm | None = None,
+    as_: FormName | None = None,
     top: int = 12,
     json: Json = False,
 ) -> None:
@@ -339,8 +339,6 @@ def _of_size(
     else:
         print_report(rule_document(rule))
 
-
-FormName = Literal["env", "bash", "python", "slurm", "k8s", "compiler_options"]
 
 BY_SUFFIX: Final = {
     ".env": SettingsForm.ENV,

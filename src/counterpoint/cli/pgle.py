@@ -11,7 +11,15 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from counterpoint.cli.explain_fleet import each_product
-from counterpoint.cli.options import FleetOptions, Force, Json, Report, Top
+from counterpoint.cli.options import (
+    CompileTimeout,
+    FleetOptions,
+    Force,
+    Json,
+    OutputPath,
+    Report,
+    Top,
+)
 from counterpoint.cli.output import check_page
 from counterpoint.cli.printing import (
     print_report,
@@ -34,6 +42,7 @@ from counterpoint.cli.profiles import (
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
 from counterpoint.compile.inputs.workload import Workload, load_workload, own_target
+from counterpoint.compile.task import TIMEOUT_S
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.bounds import check_number
 from counterpoint.flags.lines.line import parse_settings
@@ -61,6 +70,7 @@ from counterpoint.report.pgle.pgle_json import (
 )
 from counterpoint.report.pgle.profile_document import made_document, profile_document
 from counterpoint.runs.timeline import profile_paths
+from counterpoint.workflow.forecast.options import check_timeout
 
 
 def make(  # noqa: PLR0913 - the options of the command
@@ -362,7 +372,6 @@ class ApplyOptions:
         module: The step's module; by default the one with the most FLOPs.
         set_: A flag for both compiles: xla_gpu_...=value.
         env: A variable of both: NAME=value.
-        timeout: Time limit of one compile, in seconds.
         out: For TPUs: write the profile in the names that libtpu looks up (.pb).
     """
 
@@ -370,15 +379,15 @@ class ApplyOptions:
     module: str | None = None
     set_: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
-    timeout: float = 900.0
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None
+    timeout_s: CompileTimeout = TIMEOUT_S
+    out: OutputPath = None
 
 
 def apply(
     profile: Path,
     *,
     program: Path,
-    options: ApplyOptions | None = None,
+    chosen: ApplyOptions = ApplyOptions(),
     top: int = 10,
     json: Json = False,
     html: Report = None,
@@ -393,19 +402,13 @@ def apply(
         profile: The profile: .pbtxt, .pb, or a directory of <fingerprint>.pbtxt.
         program: The program: StableHLO (.mlir, .mlir.gz), a directory of JAX_DUMP_IR_TO or
             --xla_dump_to, a Run, or an nsys-jax bundle.
-        options: The devices it is compiled for, flags, and what is written.
         top: Rows in the table of moved collectives.
     """
     check_number("--top", top, 1)
     check_page(html, force=force)
-    chosen = options or ApplyOptions()
     out = chosen.out
     check_libtpu_output(out, profile, force=force)
-    if not 0 < chosen.timeout < float("inf"):
-        raise UsageError(
-            f"--timeout takes a number of seconds above 0, not {chosen.timeout:g}",
-            next="use --timeout 600",
-        )
+    check_timeout(chosen.timeout_s)
     devices = parse_target(chosen.target, tpus=True).devices if chosen.target else 8
     refuse_function(program, scheduled=False, devices=devices)
     settings = parse_settings(chosen.set_, chosen.env)
@@ -414,7 +417,7 @@ def apply(
         workload = load_workload(program, chosen.module)
         target = _target(workload, chosen.target)
         require_libtpu(target, out)
-        given = (settings.flags, settings.variables, progress.say, chosen.timeout)
+        given = (settings.flags, settings.variables, progress.say, chosen.timeout_s)
         applied = apply_profile(workload, target, profile, *given)
     if out is not None and applied.for_libtpu is not None:
         if applied.fits:
