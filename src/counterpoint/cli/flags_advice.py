@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.options import Force, Json, OutputPath
+from counterpoint.cli.options import Force, Jaxlib, Json, OutputPath, flat
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.printing import print_report, say_line, say_wrote, write_file, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.settings_source import SettingsContext, check_version, read_source
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import given_words
 from counterpoint.core.bounds import check_number
 from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.jaxlib import chosen_release
@@ -47,14 +47,37 @@ FormName = Literal["env", "bash", "python", "slurm", "k8s", "compiler_options"]
 _EXAMPLE: Final = "counterpoint flags render fsdp --as bash"
 
 
-def recommend(  # noqa: PLR0913 - the options of the command
+@flat
+@dataclass(frozen=True)
+class RecommendFor:
+    """What settings are recommended for.
+
+    Args:
+        for_: The parallelism: fsdp, tp, pp, dp, ep, multislice (of TPUs); separate with commas.
+        target: The devices: 8xH100, or 4x8xH100 for four hosts of eight; any chip by its name.
+        program: The program: an HLO file, a directory of XLA dumps, a Run, a profile that embeds
+            its HLO, or StableHLO. Settings that cannot affect it are omitted, and if it can be
+            compiled for the target, each flag is compiled with it and the step predicted first.
+        module: The module to use, if there are several.
+        goal: speed, memory, debug or pgle.
+    """
+
+    for_: tuple[str, ...]
+    target: str | None = None
+    jaxlib: Jaxlib = None
+    program: Path | None = None
+    module: str | None = None
+    goal: str = "speed"
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        words = (word.strip().lower() for text in self.for_ for word in text.split(","))
+        return tuple(dict.fromkeys(word for word in words if word))
+
+
+def recommend(
     *,
-    for_: tuple[str, ...],
-    target: str | None = None,
-    jaxlib: str | None = None,
-    program: Path | None = None,
-    module: str | None = None,
-    goal: str = "speed",
+    asked: RecommendFor,
     no_predict: bool = False,
     as_: FormName | None = None,
     top: int = 12,
@@ -63,14 +86,6 @@ def recommend(  # noqa: PLR0913 - the options of the command
     """Recommend settings: those that exist in the release, are not its default, and can matter.
 
     Args:
-        for_: The parallelism: fsdp, tp, pp, dp, ep, multislice (of TPUs); separate with commas.
-        target: The devices: 8xH100, or 4x8xH100 for four hosts of eight; any chip by its name.
-        jaxlib: The release. Default: the installed one, otherwise the newest known.
-        program: The program: an HLO file, a directory of XLA dumps, a Run, a profile that embeds
-            its HLO, or StableHLO. Settings that cannot affect it are omitted, and if it can be
-            compiled for the target, each flag is compiled with it and the step predicted first.
-        module: The module to use, if there are several.
-        goal: speed, memory, debug or pgle.
         no_predict: Don't compile the program with the settings.
         as_: Print only the settings in this form, with the reasons as comments.
         top: Maximum number of omitted settings to show.
@@ -83,64 +98,47 @@ def recommend(  # noqa: PLR0913 - the options of the command
     )
 
     check_number("--top", top, 1)
-    check_version(jaxlib)
+    check_version(asked.jaxlib)
     if json and as_ is not None:
         raise UsageError("--json and --as cannot be combined")
-    words = (word.strip().lower() for text in for_ for word in text.split(","))
-    workloads = tuple(dict.fromkeys(word for word in words if word))
-    subject = None if no_predict else _compilable(program, module, target, jaxlib)
+    subject = None if no_predict else _compilable(asked)
     with Progress("recommending") as progress:
-        situation = _situation(
-            workloads, goal, target, jaxlib, (program, module), subject, progress.say
-        )
+        situation = _situation(asked, subject, progress.say)
         found = find_settings(situation)
         if subject is not None:
             from counterpoint.workflow.recommended import with_predictions
 
             found = with_predictions(found, *subject, progress.say)
-        elif program is not None and not no_predict and not situation.on_tpu:
+        elif asked.program is not None and not no_predict and not situation.on_tpu:
             found = replace(found, advice=(("prediction", _NOT_COMPILED), *found.advice))
     if as_ is not None:
         write_file(recommendation_text(found, as_))
     elif json:
         write_result(recommendation_json(found))
     else:
-        options = {
-            "--for": ",".join(workloads),
-            "--target": target,
-            "--jaxlib": jaxlib,
-            "--program": str(program) if program is not None else None,
-            "--module": module,
-            "--goal": goal if goal != "speed" else None,
-        }
-        named = {name: text for name, text in options.items() if text is not None}
-        same = ["counterpoint", "flags", "recommend", *chain.from_iterable(named.items())]
-        next_command = _next(found, same, target, program, module)
+        same = given_words(replace(asked, for_=(",".join(asked.workloads),)))
+        next_command = _next(found, ["counterpoint", "flags", "recommend", *same], asked)
         print_report(recommendation_document(found, top, next_command))
 
 
 def _next(
     found: Recommendation,
     same: Sequence[str],
-    target: str | None,
-    program: Path | None,
-    module: str | None,
+    asked: RecommendFor,
 ) -> str:
     """Return the command that predicts the effect of the settings, or prints them."""
-    prediction = _check(found, target, program, module)
+    prediction = _check(found, asked)
     if prediction is None:
         return shlex.join([*same, "--as", "bash"])
     if len(prediction) <= _LINE:
         return prediction
     saved = f"{shlex.join([*same, '--as', 'env'])} > {_KEPT}"
-    return f"{saved} && {_check(found, target, program, module, candidate=_KEPT)}"
+    return f"{saved} && {_check(found, asked, candidate=_KEPT)}"
 
 
 def _check(
     found: Recommendation,
-    target: str | None,
-    program: Path | None,
-    module: str | None,
+    asked: RecommendFor,
     candidate: str | None = None,
 ) -> str | None:
     """Return the prediction that checks the settings, or None if it could show nothing.
@@ -151,13 +149,13 @@ def _check(
     from counterpoint.flags.settings import Settings
 
     settings = Settings(found.settings.xla, found.settings.env)
-    no_tpu_named = found.situation.on_tpu and target is None
-    if settings == Settings() or no_tpu_named or not _predicts(target or "8xH100"):
+    no_tpu_named = found.situation.on_tpu and asked.target is None
+    if settings == Settings() or no_tpu_named or not _predicts(asked.target or "8xH100"):
         return None
-    words = ["--target", target or "8xH100", "--candidate", candidate or write_line(settings)]
-    if program is not None and _compiles(program, module):
-        chosen = [] if module is None else ["--program", module]
-        return shlex.join(["counterpoint", "predict", str(program), *chosen, *words])
+    words = ["--target", asked.target or "8xH100", "--candidate", candidate or write_line(settings)]
+    if asked.program is not None and _compiles(asked.program, asked.module):
+        chosen = [] if asked.module is None else ["--program", asked.module]
+        return shlex.join(["counterpoint", "predict", str(asked.program), *chosen, *words])
     return shlex.join(["counterpoint", "predict", *words, "--", "python", "train.py"])
 
 
@@ -185,9 +183,7 @@ def _compiles(program: Path, module: str | None) -> bool:
     return True
 
 
-def _compilable(
-    program: Path | None, module: str | None, target: str | None, jaxlib: str | None
-) -> tuple[Workload, Target] | None:
+def _compilable(asked: RecommendFor) -> tuple[Workload, Target] | None:
     """Return the program and the target if they can be compiled here, by that release."""
     from counterpoint.compile.inputs.workload import load_workload, own_target
     from counterpoint.compile.interpreter import require_compiler
@@ -195,11 +191,11 @@ def _compilable(
     from counterpoint.flags.jaxlib import installed_version
     from counterpoint.hardware.targets import parse_target
 
-    if program is None or (jaxlib is not None and jaxlib != installed_version()):
+    if asked.program is None or (asked.jaxlib is not None and asked.jaxlib != installed_version()):
         return None
     try:
-        workload = load_workload(program, module)
-        where = parse_target(target) if target is not None else own_target(workload)
+        workload = load_workload(asked.program, asked.module)
+        where = parse_target(asked.target) if asked.target is not None else own_target(workload)
         require_compiler()
     except CounterpointError:
         return None
@@ -209,11 +205,7 @@ def _compilable(
 
 
 def _situation(
-    workloads: tuple[str, ...],
-    goal: str,
-    target: str | None,
-    jaxlib: str | None,
-    named: tuple[Path | None, str | None],
+    asked: RecommendFor,
     compiled: tuple[Workload, Target] | None,
     say: Callable[[str], None],
 ) -> RecommendationRequest:
@@ -225,22 +217,22 @@ def _situation(
     from counterpoint.hardware.targets import parse_devices
     from counterpoint.pgle.applying.subject import is_lowered
 
-    where = parse_devices(target) if target is not None else None
-    program, module = named
+    where = parse_devices(asked.target) if asked.target is not None else None
+    program = asked.program
     scheduled, recorded = None, None
     if program is not None and compiled is not None and is_lowered(program):
         from counterpoint.workflow.recommended import compiled_program
 
         scheduled = compiled_program(*compiled, say)
     elif program is not None:
-        subject = finished_program(program, module)
+        subject = finished_program(program, asked.module)
         scheduled, recorded = subject.program, subject.circumstances.get("jaxlib")
     if compiled is not None:
         recorded = installed_version()
-    known = release(jaxlib or recorded or installed_version())
+    known = release(asked.jaxlib or recorded or installed_version())
     return RecommendationRequest(
-        workloads=workloads,
-        goal=goal,
+        workloads=asked.workloads,
+        goal=asked.goal,
         release=known,
         chip=where.chip if where is not None else None,
         hosts=where.hosts if where is not None else None,
