@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.options import Json, OutputPath, Report
+from counterpoint.cli.options import Force, Json, OutputPath, Report
 from counterpoint.cli.output import check_output, check_page, write_output
 from counterpoint.cli.printing import document_text, print_report, write_result
 from counterpoint.core import UsageError
@@ -32,7 +32,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
     json: Json = False,
     out: OutputPath = None,
     html: Report = None,
-    force: bool = False,
+    force: Force = False,
 ) -> int:
     """Check versions, flags, network, limits, clock and GPUs before a run. Exit code 1 on problems.
 
@@ -44,7 +44,6 @@ def doctor(  # noqa: PLR0913 - the options of the command
         python: The interpreter that runs the program; by default the first one with jaxlib.
         no_probe: Don't check the flags with the installed compiler.
         out: Write the report to this file: .json, .txt or .md.
-        force: Overwrite the file if it exists.
     """
     check_page(html, force=force)
     if out is not None:
