@@ -86,16 +86,16 @@ def _presence(flags: list[tuple[str, Flag | None]]) -> tuple[str | None, str | N
 
 
 def _changes(flags: list[tuple[str, Flag | None]]) -> list[FlagChange]:
-    found: list[FlagChange] = []
+    changes: list[FlagChange] = []
     before: Flag | None = None
     for version, flag in flags:
         if flag is not None and before is not None:
-            found += [FlagChange(version, *change) for change in differences(before, flag)]
+            changes += [FlagChange(version, *change) for change in differences(before, flag)]
         elif version != releases()[0]:
             presence = ("added", "", "") if flag else ("removed", "", "")
-            found.append(FlagChange(version, *presence))
+            changes.append(FlagChange(version, *presence))
         before = flag
-    return found
+    return changes
 
 
 def differences(before: Flag, after: Flag) -> list[tuple[str, str, str]]:
@@ -195,15 +195,15 @@ def _renamed(
     old: Mapping[str, Flag], new: Mapping[str, Flag], use: Mapping[str, tuple[str, ...]]
 ) -> tuple[RenamedFlag, ...]:
     """Return names replaced by one new name that replaces nothing else."""
-    found: list[RenamedFlag] = []
+    renames: list[RenamedFlag] = []
     for name, flag in sorted(old.items()):
         now = new.get(name)
         alias = now.alias_of if now is not None and flag.alias_of is None else None
         heirs = (alias,) if alias else use.get(name, ()) if now is None else ()
         if len(heirs) == 1 and heirs[0] in new and heirs[0] not in old:
-            found.append(RenamedFlag(flag, new[heirs[0]], taken=now is not None))
-    counts = [rename.after.name for rename in found]
-    return tuple(rename for rename in found if counts.count(rename.after.name) == 1)
+            renames.append(RenamedFlag(flag, new[heirs[0]], taken=now is not None))
+    counts = [rename.after.name for rename in renames]
+    return tuple(rename for rename in renames if counts.count(rename.after.name) == 1)
 
 
 def _present(names: tuple[str, ...], new: Mapping[str, Flag]) -> tuple[str, ...]:

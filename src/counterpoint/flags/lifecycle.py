@@ -64,12 +64,12 @@ def is_default_now(name: str, value: str) -> bool:
 @cache
 def _rows() -> Mapping[str, Mapping[str, Pairs]]:
     text = (_DATA / "replacements.tsv").read_text("utf-8")
-    found: dict[str, dict[str, Pairs]] = {}
+    rows: dict[str, dict[str, Pairs]] = {}
     for line in text.splitlines():
         if not line.startswith("#"):
             name, value, heirs = line.split("\t")
-            found.setdefault(name, {})[value] = tuple(_pair(heir) for heir in heirs.split())
-    return found
+            rows.setdefault(name, {})[value] = tuple(_pair(heir) for heir in heirs.split())
+    return rows
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -191,14 +191,14 @@ def consequence_of_rejection(channel: Channel, release: Release | None = None) -
 
 def replacements(before: Release, after: Release) -> dict[str, tuple[str, ...]]:
     """Return replacements for the names that the later release does not have."""
-    found: dict[str, tuple[str, ...]] = {}
+    heirs: dict[str, tuple[str, ...]] = {}
     for name in (before.flags.keys() - after.flags.keys()) | (before.jax.keys() - after.jax.keys()):
         removed = removal_of(name) if name in before.flags else None
         known = documentation_of(name)
         use = (removed.use if removed else ()) or (known.use if known else ())
         if use:
-            found[name] = use
-    return found
+            heirs[name] = use
+    return heirs
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,9 +37,9 @@ def other_settings(
         **dict.fromkeys(release.jax, SettingReader.JAX),
         **known,
     }
-    found = (
+    settings = (
         OtherSetting(name, reader, does.get(name, ""))
         for name, reader in readers.items()
         if wanted in name.lower() or wanted in does.get(name, "").lower()
     )
-    return tuple(sorted(found, key=lambda setting: (not setting.does, setting.name)))
+    return tuple(sorted(settings, key=lambda setting: (not setting.does, setting.name)))

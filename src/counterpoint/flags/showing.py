@@ -161,16 +161,16 @@ def show(text: str, release: Release, chip: str | None = None) -> SettingDescrip
 
 def related_recipes(name: str) -> tuple[tuple[str, str], ...]:
     """Return recipes that set it, with their values, and those that leave it out, with reasons."""
-    found: list[tuple[str, str]] = []
+    related: list[tuple[str, str]] = []
     for recipe in recipes().values():
         lines = (*recipe.lines, *recipe.arguments, *recipe.kernel)
         values = dict.fromkeys(line.value for line in lines if line.name == name)
         why = dict(recipe.left_out).get(name)
         if values:
-            found.append((recipe.name, " or ".join(f"{name}={value}" for value in values)))
+            related.append((recipe.name, " or ".join(f"{name}={value}" for value in values)))
         elif why is not None:
-            found.append((recipe.name, f"left out: {why}"))
-    return tuple(found)
+            related.append((recipe.name, f"left out: {why}"))
+    return tuple(related)
 
 
 def _known_name(typed: str, release: Release) -> str | None:

@@ -99,10 +99,10 @@ class SettingDocumentation:
 @cache
 def documentation_of(name: str) -> SettingDocumentation | None:
     """Return the description of a setting; None if it has none."""
-    found = _tables().get(name)
-    if found is None:
+    row = _tables().get(name)
+    if row is None:
         return None
-    theme, text = found
+    theme, text = row
     return _entry(name, theme, text)
 
 

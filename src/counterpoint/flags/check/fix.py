@@ -112,11 +112,11 @@ def _possible(
 
 def _programs(written: ParsedSource) -> dict[tuple[object, ...], list[_Given]]:
     """Return the settings of the programs that have a setting, by its key."""
-    found: dict[tuple[object, ...], list[_Given]] = {}
+    programs: dict[tuple[object, ...], list[_Given]] = {}
     for program in written.programs:
         for key in {_key(one) for one in program.given}:
-            found.setdefault(key, []).append(program.given)
-    return found
+            programs.setdefault(key, []).append(program.given)
+    return programs
 
 
 def _reasons(

@@ -254,9 +254,9 @@ class Scan:
 
     def take(self, value: TracedText, channel: Channel, via: str) -> None:
         """Read a text of flags that a program gets in another way than by a variable."""
-        found = read_flags(value.within(self.branch), ValueSource(self.where, channel, via))
-        self.options += found.given
-        self.issues += found.issues
+        parsed = read_flags(value.within(self.branch), ValueSource(self.where, channel, via))
+        self.options += parsed.given
+        self.issues += parsed.issues
 
     def issue(
         self, kind: IssueKind, name: str, text: str, why: str, line: int, instead: str | None = None
@@ -383,13 +383,13 @@ class Scan:
     def _result(
         self, form: str, assigned: Iterable[Assignment], options: Iterable[Occurrence]
     ) -> ParsedSource:
-        found = parse_assignments(assigned, self.where)
+        parsed = parse_assignments(assigned, self.where)
         return ParsedSource(
             where=self.where,
             form=form,
-            given=(*found.given, *options),
-            issues=tuple(found.issues),
-            inherited=tuple(dict.fromkeys(found.inherited)),
+            given=(*parsed.given, *options),
+            issues=tuple(parsed.issues),
+            inherited=tuple(dict.fromkeys(parsed.inherited)),
         )
 
 

@@ -105,9 +105,9 @@ def check(case: LintContext) -> Iterator[Remark]:
             continue
         name = setting.name.upper() if setting.channel is Channel.JAX_CONFIG else setting.name
         own = _OWN.get(name)
-        found = own(case, setting) if own else _catalogued(case, setting, name)
-        if found:
-            severity, message, advice, fix = found
+        verdict = own(case, setting) if own else _catalogued(case, setting, name)
+        if verdict:
+            severity, message, advice, fix = verdict
             yield remark(CODE, severity, setting, message, advice, fix)
 
 

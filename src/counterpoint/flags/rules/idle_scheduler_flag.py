@@ -90,13 +90,13 @@ def check(case: LintContext) -> Iterator[Remark]:
     if given is None or LHS not in case.release.flags:
         return
     if given.meant.lower() in FALSE:
-        found = _false(case)
+        verdict = _false(case)
     elif given.meant.lower() in TRUE:
-        found = _true(case)
+        verdict = _true(case)
     else:
         return
-    if found:
-        severity, message, advice, fix = found
+    if verdict:
+        severity, message, advice, fix = verdict
         yield remark(CODE, severity, given, message, advice, fix)
 
 
