@@ -36,9 +36,9 @@ def describe(program: Program, instruction: Instruction) -> str:
 
 
 def _what(program: Program, instruction: Instruction, primitive: str) -> str:
-    found = collective(program, instruction)
-    if found:
-        return f"{found.kind} for {primitive}" if primitive else found.kind
+    communication = collective(program, instruction)
+    if communication:
+        return f"{communication.kind} for {primitive}" if primitive else communication.kind
     waits_for = start_of(program, instruction) if is_done(instruction) else None
     words = _primitives(program, waits_for or instruction)
     if words:

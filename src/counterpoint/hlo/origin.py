@@ -185,8 +185,8 @@ _MODULE = re.compile(r"<module>|<cell line: \d++>.*")
 
 def _traced(op_name: str) -> str:
     """Return the name of the function that was jitted; empty if it has none."""
-    found = _TRACED.match(names(op_name)[0])
-    return found[1] if found else ""
+    match = _TRACED.match(names(op_name)[0])
+    return match[1] if match else ""
 
 
 def _within(stack: tuple[Frame, ...], traced: str) -> list[Frame]:

@@ -340,10 +340,10 @@ def _program(module: Message) -> Program:
         scheduled = order.get(head.id)
         digest = alike.copy()
         digest.update(f"{len(data)} {scheduled is None}".encode() + data + (scheduled or b""))
-        found = _IN_USE.get(digest.digest())
-        if found is None:
-            found = _IN_USE[digest.digest()] = parts.computation(data, scheduled)
-        computations[head.name] = found
+        decoded = _IN_USE.get(digest.digest())
+        if decoded is None:
+            decoded = _IN_USE[digest.digest()] = parts.computation(data, scheduled)
+        computations[head.name] = decoded
     frontend = dict(attributes(module.frontend_attributes))
     assigned = module.device_assignment
     return Program(
@@ -392,8 +392,8 @@ class _Decoded(dict[bytes, _Part]):
         self._decode = decode
 
     def __missing__(self, data: bytes) -> _Part:
-        found = self[data] = self._decode(data)
-        return found
+        part = self[data] = self._decode(data)
+        return part
 
 
 class _Parts:
@@ -409,12 +409,12 @@ class _Parts:
 
     def computation(self, data: bytes, scheduled: bytes | None) -> Computation:
         message = MESSAGES["Computation"].FromString(data)
-        found = {instruction.id: instruction for instruction in message.instructions}
-        names = {number: instruction.name for number, instruction in found.items()}
+        by_id = {instruction.id: instruction for instruction in message.instructions}
+        names = {number: instruction.name for number, instruction in by_id.items()}
         name = message.name
-        order = found if scheduled is None else _sequence(scheduled)
+        order = by_id if scheduled is None else _sequence(scheduled)
         instructions = [
-            self._instruction(found[number], names, name, index)
+            self._instruction(by_id[number], names, name, index)
             for index, number in enumerate(order)
         ]
         return Computation(name, tuple(instructions), root=names[message.root_id])
