@@ -8,7 +8,7 @@ missing, or by its lines on single instructions, which it writes in a verbose lo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -172,18 +172,18 @@ class _LogReader:
 
     def _read_schedule(self, line: LogLine) -> None:
         message = line.message
-        if found := _FINGERPRINT.match(message):
-            self._begin(line, found[1], found[2])
-        elif found := _SOURCE.match(message):
-            self._module(line, fresh="guided").source = found[1]
-        elif found := _FALLBACK.match(message):
-            self._module(line, fresh="guided").fallback = found[1]
-        elif found := _FOUND_PROFILE.match(message):
+        if match := _FINGERPRINT.match(message):
+            self._begin(line, match[1], match[2])
+        elif match := _SOURCE.match(message):
+            self._module(line, fresh="guided").source = match[1]
+        elif match := _FALLBACK.match(message):
+            self._module(line, fresh="guided").fallback = match[1]
+        elif match := _FOUND_PROFILE.match(message):
             module = self._module(line, fresh="guided")
             module.guided = True
-            module.name = found[1] or module.name
-        elif found := _OTHER_ESTIMATOR.match(message):
-            self._module(line, fresh="other").other = found[1]
+            module.name = match[1] or module.name
+        elif match := _OTHER_ESTIMATOR.match(message):
+            self._module(line, fresh="other").other = match[1]
 
     def _read_estimator(self, line: LogLine) -> None:
         message = line.message
@@ -192,14 +192,14 @@ class _LogReader:
         module.guided = True  # only this estimator writes such lines, even where it is not named
         if counts:
             module.found = int(counts[1])
-        elif found := _FOUND_COST.match(message):
-            module.looked_up.add(found[1] or found[2] or found[3])
-        elif found := _MISSED_COST.match(message):
-            module.missed.add(found[1])
-        elif found := _MISSING.match(message):
-            module.missing = int(found[1])
-        elif (found := _MISSING_NAME.match(message)) and module.missing is not None:
-            module.missing_names.append(found[1])
+        elif match := _FOUND_COST.match(message):
+            module.looked_up.add(match[1] or match[2] or match[3])
+        elif match := _MISSED_COST.match(message):
+            module.missed.add(match[1])
+        elif match := _MISSING.match(message):
+            module.missing = int(match[1])
+        elif (match := _MISSING_NAME.match(message)) and module.missing is not None:
+            module.missing_names.append(match[1])
 
     def _counting(self, line: LogLine) -> _Module:
         """Return the module that counts refer to.
@@ -271,8 +271,8 @@ class _LogReader:
     def _use_uncounted(self, module: _Module) -> tuple[ProfileUse, str]:
         """Judge a module without XLA's counts: nothing was missing, or nothing was counted."""
         if module.looked_up:
-            found = counted_noun(len(module.looked_up), "instruction")
-            return ProfileUse.USED, f"XLA found costs of {found}"
+            instructions = counted_noun(len(module.looked_up), "instruction")
+            return ProfileUse.USED, f"XLA found costs of {instructions}"
         if module.missed:
             return ProfileUse.NOT_USED, _NOTHING_FOUND
         if self._counts():
@@ -287,9 +287,9 @@ class _LogReader:
         if discarded:
             return ProfileUse.FAILED, discarded.text
         for use in (ProfileUse.USED, ProfileUse.UNKNOWN):
-            found = next((module for module in modules if module.use is use), None)
-            if found is not None:
-                return use, f"{found.module}: {found.reason}"
+            decisive = next((module for module in modules if module.use is use), None)
+            if decisive is not None:
+                return use, f"{decisive.module}: {decisive.reason}"
         if self._from_cache:
             return (
                 ProfileUse.USED,
@@ -320,8 +320,8 @@ class _LogReader:
         )
 
     def _first(self, *troubles: ComplaintKind) -> LogComplaint | None:
-        found: Callable[[LogComplaint], bool] = lambda raised: raised.kind in troubles  # noqa: E731
-        return next(filter(found, self._complaints.values()), None)
+        complaints = self._complaints.values()
+        return next((one for one in complaints if one.kind in troubles), None)
 
     @property
     def _disabled(self) -> tuple[str, ...]:

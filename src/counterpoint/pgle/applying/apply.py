@@ -131,8 +131,8 @@ class AppliedProfile:
     @property
     def partial(self) -> bool:
         """True if it lacks much of what XLA looks up."""
-        found, whole = self.looked_up
-        return found < _ENOUGH * whole
+        with_cost, whole = self.looked_up
+        return with_cost < _ENOUGH * whole
 
     @property
     def proof(self) -> tuple[str, ...]:
@@ -158,34 +158,34 @@ class AppliedProfile:
     def warnings(self) -> tuple[str, ...]:
         """Possible problems even if it was used, the worst first."""
         stale = self.coverage.staleness
-        found: list[str] = []
+        problems: list[str] = []
         if self.own is not None:
-            found.append(self._made_there(self.own))
+            problems.append(self._made_there(self.own))
         elif stale.fit in _DOUBTS:
-            found.append(f"{_DOUBTS[stale.fit]}: {stale.reason}")
+            problems.append(f"{_DOUBTS[stale.fit]}: {stale.reason}")
         other = other_recorded(self.profile.origin, self.compiled.target)
         if other is not None:
             target = self.compiled.target
-            found.append(f"its costs are of {other}, but this compile is for {target}")
-        found += [
+            problems.append(f"its costs are of {other}, but this compile is for {target}")
+        problems += [
             f"made under different conditions: {difference}" for difference in stale.differences
         ]
         had, whole = self.looked_up
         if self.used and self.partial:
-            found.append(
+            problems.append(
                 f"{whole - had:,} of {whole:,} instructions have no cost in it: XLA schedules "
                 "those by its own model"
             )
         if self.used and not self.changed:
-            found.append("the schedule is the same with and without the profile")
-        found += filter(None, [self._scheduler_denied()])
+            problems.append("the schedule is the same with and without the profile")
+        problems += filter(None, [self._scheduler_denied()])
         # This one is not due to the profile: the scheduler runs both times.
-        found += [
+        problems += [
             f"{complaint.text} ({complaint.next})"
             for complaint in self.evidence.complaints
             if complaint.kind is not ComplaintKind.SCHEDULER_ANYWAY
         ]
-        return tuple(found)
+        return tuple(problems)
 
     def _made_there(self, own: Program) -> str:
         """Return the warning that the workload's own run compiled it differently."""

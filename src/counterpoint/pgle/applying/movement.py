@@ -210,8 +210,8 @@ def _matched(
         taken = set(pairs.values())
         left = {identity(before, start): start for start in old if start not in taken}
         for start in new:
-            if start not in pairs and (found := left.pop(identity(after, start), None)):
-                pairs[start] = found
+            if start not in pairs and (partner := left.pop(identity(after, start), None)):
+                pairs[start] = partner
     return pairs
 
 
