@@ -116,25 +116,25 @@ class MeasuredCosts:
         self, program: Program, instruction: Instruction, family: PriceFamily | None = None
     ) -> Price | None:
         """Return the measured cost as a Price; its family by the kind of work unless given."""
-        found = self.find(program, instruction)
-        if found is None:
+        cost = self.find(program, instruction)
+        if cost is None:
             return None
         kind = category(program, instruction)
         communicates = kind is Category.COLLECTIVE
         known = family or _FAMILIES.get(
             kind, PriceFamily.DOMAIN if communicates else PriceFamily.MEMORY
         )
-        return found.price(known, self.origin)
+        return cost.price(known, self.origin)
 
     def matches(self, program: Program) -> Mapping[CostMatch | None, int]:
         """Count a program's instructions by match; under None those without one."""
-        found: Counter[CostMatch | None] = Counter()
+        counts: Counter[CostMatch | None] = Counter()
         for computation in launched(program):
             for instruction in computation.instructions:
                 if _is_priced(instruction):
                     answer = self.find(program, instruction)
-                    found[answer.match if answer else None] += 1
-        return found
+                    counts[answer.match if answer else None] += 1
+        return counts
 
 
 def _found(costs: Sequence[float], match: CostMatch) -> FoundCost:
