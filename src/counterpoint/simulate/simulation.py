@@ -189,7 +189,7 @@ def _unpriced(
 ) -> Iterator[UnpricedInstruction]:
     """Yield instructions for which only a bound is known, largest first."""
     rows = zip(priced.plan.instructions, priced.prices.prices, times.tolist(), strict=True)
-    found = [
+    bounds = [
         UnpricedInstruction(
             instruction=instruction.name,
             times=round(count),
@@ -201,7 +201,7 @@ def _unpriced(
         for instruction, price, count in rows
         if price.source is PriceSource.BOUND and count
     ]
-    yield from sorted(found, key=lambda bound: -bound.high_s)
+    yield from sorted(bounds, key=lambda bound: -bound.high_s)
 
 
 def _uncounted(program: Program, priced: PricedPlan) -> Iterator[UncountedLoop]:
