@@ -78,9 +78,9 @@ def main(directory: Path, home: str, name: str, devices: int) -> int:
 
 def _found(home: str, name: str) -> Callable[..., Made]:
     module = _module(home)
-    found = getattr(module, name, None)
-    if callable(found):
-        return cast("Callable[..., Made]", found)
+    function = getattr(module, name, None)
+    if callable(function):
+        return cast("Callable[..., Made]", function)
     own = getattr(module, "__name__", None)  # excludes functions that it imports
     functions = {
         function_name: value

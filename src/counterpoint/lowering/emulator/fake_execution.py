@@ -125,11 +125,11 @@ class FakeExecutions:
     @property
     def references(self) -> dict[int, int]:
         """How often each array is referred to here, to be handed out again."""
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         for execution in self._executables.values():
             for array in execution.results or ():
-                found[id(array)] = found.get(id(array), 0) + 1
-        return found
+                counts[id(array)] = counts.get(id(array), 0) + 1
+        return counts
 
     def find(self, executable: JaxObject) -> _Execution | None:
         """Return the execution that replaces it, if it is not run."""
