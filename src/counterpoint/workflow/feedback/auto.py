@@ -201,13 +201,13 @@ def _nsys_command(task: FeedbackTask) -> tuple[str, ...]:
 
 def ahead_of_time(run: Run) -> tuple[Compile, ...]:
     """Return the programs compiled by `.lower().compile()`, the longest compile first."""
-    found = [
+    compiles = [
         compile_
         for rank in run.ranks
         for compile_ in rank.compiles
         if compile_.kind == "backend" and compile_.aot
     ]
-    return tuple(sorted(found, key=lambda compile_: -compile_.seconds))
+    return tuple(sorted(compiles, key=lambda compile_: -compile_.seconds))
 
 
 def _why_not(run: Run, evidence: LogEvidence, ahead: tuple[Compile, ...]) -> tuple[str, ...]:

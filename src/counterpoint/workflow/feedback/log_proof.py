@@ -71,14 +71,14 @@ def proof_in(path: Path) -> LogProof:
 
 def _of_text(where: str, text: str) -> LogProof:
     """Return what a text shows of which nobody knows whether a compiler wrote to it."""
-    found = read_evidence(text)
-    reason = found.reason
-    if not found.from_xla:
+    told = read_evidence(text)
+    reason = told.reason
+    if not told.from_xla:
         reason = (
             "no line of it is XLA's: it is not the log of a compile, or not verbose enough, for at"
             " its default level XLA does not mention profiles"
         )
-    return LogProof(where=where, use=found.use, reason=reason, evidence=found)
+    return LogProof(where=where, use=told.use, reason=reason, evidence=told)
 
 
 def proof_of(run: Run) -> LogProof:
@@ -106,8 +106,8 @@ def flags_of(run: Run) -> Mapping[str, str]:
     return {**dict(run.settings.xla), **dict(read)}
 
 
-def _of_log(found: LogEvidence, rank: str, run: Run, given: str | None) -> LogProof:
-    use, reason = found.use, found.reason
+def _of_log(told: LogEvidence, rank: str, run: Run, given: str | None) -> LogProof:
+    use, reason = told.use, told.reason
     platform = platforms_without_pgle(run)
     if given is not None and platform and use is not ProfileUse.USED:
         use = ProfileUse.NOT_USED
@@ -115,7 +115,7 @@ def _of_log(found: LogEvidence, rank: str, run: Run, given: str | None) -> LogPr
     elif given is not None and use is ProfileUse.UNKNOWN:
         use, reason = _by_its_place(Path(run.cwd) / given, reason)
     return LogProof(
-        where=str(run.path), use=use, reason=f"{rank}{reason}", evidence=found, given=given
+        where=str(run.path), use=use, reason=f"{rank}{reason}", evidence=told, given=given
     )
 
 

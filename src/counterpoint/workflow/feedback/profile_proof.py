@@ -104,10 +104,10 @@ def log_text(path: Path) -> str:
 
 def platforms_without_pgle(run: Run) -> str:
     """Return the platforms of the run, if none takes PGLE profiles: only GPUs do."""
-    found = {
+    platforms = {
         process.platform for rank in run.ranks for process in rank.processes if process.platform
     }
-    return ", ".join(sorted(found)) if found <= {"cpu", "tpu"} else ""
+    return ", ".join(sorted(platforms)) if platforms <= {"cpu", "tpu"} else ""
 
 
 def _platform(run: Run) -> str | None:
