@@ -63,8 +63,8 @@ def is_python(word: str) -> bool:
 
 
 def _first(names: Sequence[str], env: Mapping[str, str]) -> Path | None:
-    found = (shutil.which(name, path=env.get("PATH")) for name in names)
-    return next((Path(path) for path in found if path is not None), None)
+    paths = (shutil.which(name, path=env.get("PATH")) for name in names)
+    return next((Path(path) for path in paths if path is not None), None)
 
 
 def _named(command: Sequence[str], search: str | None) -> list[str]:

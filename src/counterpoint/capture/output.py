@@ -106,16 +106,16 @@ class PrintedSteps:
     def see(self, line: str, arrived_s: float) -> None:
         """Check a line for a step."""
         for path, steps in (self._lines, self._bars):
-            found = steps.find(line)
-            if found is None:
+            named = steps.find(line)
+            if named is None:
                 continue
             record: dict[str, object] = {
-                "step": found.step,
+                "step": named.step,
                 "start_s": arrived_s,
                 "source": "log",
             }
-            if found.seconds is not None:
-                record["seconds"] = found.seconds
+            if named.seconds is not None:
+                record["seconds"] = named.seconds
             with suppress(OSError), path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
 
