@@ -212,7 +212,7 @@ class UnwrittenRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordingGaps:
+class RunGaps:
     """The state of the disk when the program had ended, and afterwards."""
 
     unwritten: tuple[UnwrittenRecord, ...]
@@ -221,7 +221,7 @@ class RecordingGaps:
     """Logs that end before the program did."""
 
 
-def with_recording_gaps(run: Run, at_end: RecordingGaps) -> Run:
+def with_run_gaps(run: Run, at_end: RunGaps) -> Run:
     """Return the run as read, plus what could not be written to it."""
     lost = {
         unwritten.rank: unwritten for unwritten in at_end.unwritten if unwritten.rank is not None

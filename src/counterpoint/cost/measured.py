@@ -21,7 +21,7 @@ from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, launched, launches
-from counterpoint.hlo.origin import stable_key
+from counterpoint.hlo.provenance import stable_key
 from counterpoint.hlo.schedule import is_done
 
 

@@ -85,9 +85,9 @@ def compare(
         for name, value in wanted.items()
     )
     fields = {_field(name, release) for name in wanted}
-    origins = "compiler_options, or the program"
-    origins = origins if all_flags else f"XLA_FLAGS, {origins}"
-    return (*requested, *_elsewhere(fields, reported, release, origins))
+    others = "compiler_options, or the program"
+    others = others if all_flags else f"XLA_FLAGS, {others}"
+    return (*requested, *_elsewhere(fields, reported, release, others))
 
 
 def differences(reported: Mapping[str, Mapping[str, str]]) -> tuple[Difference, ...]:

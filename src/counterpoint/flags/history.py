@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import cast
 
 from counterpoint.core import ArgumentError
-from counterpoint.flags.catalogue.about import SettingReader
+from counterpoint.flags.catalogue.about import ReadingProgram
 from counterpoint.flags.catalogue.flag import Flag, Release, flag_of
 from counterpoint.flags.catalogue.libtpu import libtpu_setting
 from counterpoint.flags.catalogue.lookup import names_ever, releases, states
@@ -346,7 +346,7 @@ def state_of(name: str, release: Release) -> FlagState:
     if name in release.jax:
         return FlagState.TAKEN
     variable = variables().get(name) or arguments().get(name) or libtpu_setting(name)
-    if variable is not None and variable.reader is not SettingReader.JAX:
+    if variable is not None and variable.reader is not ReadingProgram.JAX:
         return _of_variable(variable, release)
     if name.startswith("NCCL_"):
         return FlagState.TAKEN  # only its name is known
@@ -395,7 +395,9 @@ def default_of(name: str, release: Release) -> str | None:
     if name in release.jax:
         return release.jax[name]
     variable = variables().get(name) or arguments().get(name) or libtpu_setting(name)
-    if variable is None or variable.reader is SettingReader.JAX:  # JAX's options are in the release
+    if (
+        variable is None or variable.reader is ReadingProgram.JAX
+    ):  # JAX's options are in the release
         return None
     return variable.default
 

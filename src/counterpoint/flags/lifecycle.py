@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.flags.catalogue.about import SettingReader, documentation_of
+from counterpoint.flags.catalogue.about import ReadingProgram, documentation_of
 from counterpoint.flags.catalogue.flag import Release, similar
 from counterpoint.flags.catalogue.libtpu import libtpu_flag
 from counterpoint.flags.catalogue.lookup import names_ever, releases
@@ -153,11 +153,11 @@ def _renamed(name: str, release: Release) -> str | None:
 @lru_cache(maxsize=1024)
 def _foreign(name: str, *, compile_option: bool) -> FlagLifecycle | None:
     text = documentation_of(name)
-    if compile_option or (text is not None and text.kind is SettingReader.COMPILE):
+    if compile_option or (text is not None and text.kind is ReadingProgram.COMPILE):
         return FlagLifecycle(
             kind=LifecycleStatus.FOREIGN, reader="one compile", home=Channel.COMPILER_OPTIONS
         )
-    if reads_libtpu(name) or (text is not None and text.kind is SettingReader.LIBTPU):
+    if reads_libtpu(name) or (text is not None and text.kind is ReadingProgram.LIBTPU):
         return FlagLifecycle(
             kind=LifecycleStatus.FOREIGN, reader="libtpu", home=Channel.LIBTPU_INIT_ARGS
         )

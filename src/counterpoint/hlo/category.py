@@ -13,7 +13,7 @@ from functools import cache
 from counterpoint.hlo.collectives import collective, may_communicate
 from counterpoint.hlo.model.instruction import Instruction, Shape
 from counterpoint.hlo.model.program import Program, cached_on_program
-from counterpoint.hlo.origin import scope
+from counterpoint.hlo.provenance import scope
 from counterpoint.hlo.schedule import is_done, is_part_of_async, start_of
 
 __all__ = ["WRITTEN_BY_HAND", "Category", "category", "is_local_copy", "made_for_tpus"]

@@ -9,7 +9,7 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.op_names import has_path_name
-from counterpoint.hlo.origin import provenance, scope
+from counterpoint.hlo.provenance import provenance, scope
 from counterpoint.hlo.schedule import is_done, start_of
 
 __all__ = ["describe"]

@@ -321,7 +321,7 @@ class _Analysis(Dataflow[Fact]):
     def _sent(self, it: Instruction, fact: Held) -> Held:
         """Return what each device holds after it got that of another one."""
         held = self.partitions[fact.parts]
-        source = {target: origin for origin, target in pairs_by_number(it)}
+        source = {target: sender for sender, target in pairs_by_number(it)}
         if len(source) < len(held):  # others have zeros
             return _lost(fact)
         parts = self._partition(held[source[device]] for device in range(len(held)))

@@ -44,8 +44,8 @@ def _alternatives(name: str) -> list[str]:
 
 
 @cached_on_program
-def origin_instruction(program: Program, instruction: Instruction) -> Instruction | None:
-    """Return the instruction whose op_name gives this one's origin; None if there is none.
+def named_instruction(program: Program, instruction: Instruction) -> Instruction | None:
+    """Return the instruction whose op_name says where this one comes from; None if there is none.
 
     Compilers lose names: a fusion may have none while instructions inside it do, and a copy or a
     combined collective may stand between two that have one. Tried in order: the instruction itself,

@@ -15,7 +15,7 @@ from typing import Final, cast
 
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, cached_on_program
-from counterpoint.hlo.op_names import NAMES_KEPT, has_path_name, names, origin_instruction
+from counterpoint.hlo.op_names import NAMES_KEPT, has_path_name, named_instruction, names
 from counterpoint.hlo.schedule import is_done, start_of
 
 __all__ = ["BACKWARD", "Phase", "phase", "phase_of_name"]
@@ -87,7 +87,7 @@ def _of_one(name: str) -> Phase | None:
 def _named(program: Program, instruction: Instruction) -> Phase | None:
     if ".remat" in instruction.name:
         return Phase.REMAT
-    source = origin_instruction(program, instruction)
+    source = named_instruction(program, instruction)
     return phase_of_name(source.op_name) if source else None
 
 

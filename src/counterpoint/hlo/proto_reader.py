@@ -378,7 +378,7 @@ _IN_USE: Final = WeakValueDictionary[bytes, Computation]()
 Ranks that were tuned separately have programs that differ in few computations.
 """
 
-_Origin = tuple[str, str, int, int, str]
+_Metadata = tuple[str, str, int, int, str]
 
 
 _Part = TypeVar("_Part")
@@ -403,7 +403,7 @@ class _Parts:
         self.computations = computations
         self.new_draft = draft_class()
         self.shapes = _Decoded(_shape)
-        self.origins = _Decoded(_origin)
+        self.metadata = _Decoded(_metadata)
         self.configs = _Decoded(_text)
         self.attributes = _Decoded(_attributes)
 
@@ -425,7 +425,7 @@ class _Parts:
         opcode = intern(it.opcode)
         read = _DETAILS.get(opcode)
         calls = () if read else tuple([self.computations[i] for i in it.called_computation_ids])
-        op_name, file, line, frame, scheduling_name = self.origins[it.metadata]
+        op_name, file, line, frame, scheduling_name = self.metadata[it.metadata]
         made = self.new_draft(
             names[it.id],
             opcode,
@@ -454,7 +454,7 @@ def _shape(data: bytes) -> Shape:
     return shape(MESSAGES["Shape"].FromString(data))
 
 
-def _origin(data: bytes) -> _Origin:
+def _metadata(data: bytes) -> _Metadata:
     it = MESSAGES["Metadata"].FromString(data)
     return it.op_name, it.source_file, it.source_line, it.stack_frame_id, it.scheduling_name
 

@@ -238,7 +238,7 @@ class _Analysis(Dataflow[_Leaf]):
     def _send(self, it: Instruction, kind: str, same: _Same) -> int:
         devices = range(len(same))
         if kind == "collective-permute":
-            source = {target: origin for origin, target in pairs_by_number(it)}
+            source = {target: sender for sender, target in pairs_by_number(it)}
             return self._partition(
                 same[source[device]] if device in source else -1 for device in devices
             )

@@ -16,7 +16,7 @@ from counterpoint.hardware.chip import find_chip
 from counterpoint.hardware.target import Target
 from counterpoint.hlo.category import category
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.provenance import provenance
 from counterpoint.simulate.drawing import draw, draw_spans
 from counterpoint.simulate.engine import MOST_SPANS, MOST_TURNS, Engine, ExecutionTrace, serial_time
 from counterpoint.simulate.jitter import Jitter, JitteredSteps, disturb

@@ -23,9 +23,9 @@ from counterpoint.flags.parsed import (
     IssueKind,
     Location,
     Occurrence,
-    Origin,
     ParsedSource,
     SyntaxIssue,
+    ValueOrigin,
 )
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 from counterpoint.flags.text import (
@@ -157,20 +157,20 @@ def _read_word(
             place=place,
             text=shown,
             via=variable.via,
-            origin=origin_of(pieces),
+            origin=value_origin(pieces),
             branch=next((piece.branch for piece in pieces if piece.branch), ()),
             joined=value.inherited_at(word.at),
         )
     )
 
 
-def origin_of(pieces: Iterable[Piece]) -> Origin:
+def value_origin(pieces: Iterable[Piece]) -> ValueOrigin:
     """Return where a value of these pieces comes from."""
-    origin = Origin.LITERAL
+    origin = ValueOrigin.LITERAL
     for piece in pieces:
         if not piece.known:
-            return Origin.COMPUTED
-        origin = Origin.DEFAULT if piece.default else origin
+            return ValueOrigin.COMPUTED
+        origin = ValueOrigin.DEFAULT if piece.default else origin
     return origin
 
 
@@ -345,7 +345,7 @@ def _variable(one: Assignment, where: str) -> Occurrence:
         place=_place(one, where),
         text=f"{one.name}={shown}",
         via=one.via,
-        origin=origin_of(one.value.pieces),
+        origin=value_origin(one.value.pieces),
         branch=one.branch or next((piece.branch for piece in one.value.pieces), ()),
     )
 

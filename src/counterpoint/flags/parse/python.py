@@ -19,8 +19,8 @@ from counterpoint.flags.parse.flag_values import (
     AS_TEXT,
     Assignment,
     may_set,
-    origin_of,
     parse_assignments,
+    value_origin,
 )
 from counterpoint.flags.parse.jax_use import (
     JaxUse,
@@ -422,7 +422,7 @@ class _Walker(ast.NodeVisitor):
                 value=inner.shown,
                 place=Location(self.scan.where, inner.line or line),
                 text=f'"{name}": {inner.shown}',
-                origin=origin_of(inner.pieces),
+                origin=value_origin(inner.pieces),
                 branch=self.scan.branch,
             )
             for name, inner in value.entries.items()

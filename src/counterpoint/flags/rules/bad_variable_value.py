@@ -53,7 +53,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from counterpoint.flags.catalogue.about import SettingReader
+from counterpoint.flags.catalogue.about import ReadingProgram
 from counterpoint.flags.catalogue.variable import DocumentedSetting, variables
 from counterpoint.flags.lint import (
     NO,
@@ -241,16 +241,16 @@ _OWN: Final[Mapping[str, Callable[[LintContext, Occurrence], _Found | None]]] = 
 
 def _catalogued(case: LintContext, one: Occurrence, name: str) -> _Found | None:
     known = variables().get(name)
-    if known is None or known.reader is SettingReader.JAX:
+    if known is None or known.reader is ReadingProgram.JAX:
         return _jax(case, one, name)
     if not one.meant or known.type == "none":
         return None
     number = known.type == "int"
-    if number and known.reader is SettingReader.NCCL:
+    if number and known.reader is ReadingProgram.NCCL:
         return _nccl_number(known, one)
-    if number and known.reader is SettingReader.LOG:
+    if number and known.reader is ReadingProgram.LOG:
         return _log_number(one)
-    if number and known.reader is SettingReader.CLIENT and is_python_int(one.meant):
+    if number and known.reader is ReadingProgram.CLIENT and is_python_int(one.meant):
         return None
     return None if known.takes(one.meant) else _not_taken(known, one.meant)
 
@@ -259,11 +259,11 @@ def _not_taken(known: DocumentedSetting, value: str) -> _Found:
     words = {word.upper(): word for word in known.values if ".." not in word}
     near = difflib.get_close_matches(value.upper(), words, n=1)
     advice = f"write {words[near[0]] if near else _wanted(known)}"
-    if known.reader is SettingReader.CLIENT and not known.name.startswith("TF_"):
+    if known.reader is ReadingProgram.CLIENT and not known.name.startswith("TF_"):
         return Severity.ERROR, f"JAX fails on it: {_wanted(known)}", advice, None
     what = {
-        SettingReader.NCCL: "NCCL does not know it, and uses its default",
-        SettingReader.CUDA: "CUDA does not document this value; its effect is unknown",
+        ReadingProgram.NCCL: "NCCL does not know it, and uses its default",
+        ReadingProgram.CUDA: "CUDA does not document this value; its effect is unknown",
     }.get(known.reader, "it is ignored")
     return Severity.WARNING, what, advice, None
 

@@ -311,15 +311,15 @@ def _propagated(module: JaxObject, devices: JaxObject) -> tuple[list[JaxObject],
         passes.PassManager.parse(_PIPELINE).run(copy.operation)
         symbols = ir.SymbolTable(copy.operation)
         function = symbols["main"]
-        read = _Reader(symbols, devices)
+        convert = _ShardingConverter(symbols, devices)
         kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         return (
-            read.all(function, "arg_attrs", len(kind.inputs)),
-            read.all(function, "res_attrs", len(kind.results)),
+            convert.all(function, "arg_attrs", len(kind.inputs)),
+            convert.all(function, "res_attrs", len(kind.results)),
         )
 
 
-class _Reader:
+class _ShardingConverter:
     """Converts shardings of Shardy to those of an executable."""
 
     def __init__(self, symbols: JaxObject, devices: JaxObject) -> None:

@@ -21,7 +21,7 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, launched, launches
 from counterpoint.hlo.schedule import async_pairs, is_done, is_start
-from counterpoint.pgle.evidence import LogEvidence, ModuleUse, ProfileUse
+from counterpoint.pgle.compiler_log import CompilerLog, ModuleUse, ProfileUse
 from counterpoint.pgle.lookups import base_name, costs_found
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.pgle.staleness import ProfileFit, Staleness
@@ -131,9 +131,9 @@ def compute_costs(costs: Profile, scheduled: CompiledProgram) -> Mapping[str, fl
     return {**others, **costs_found(costs.costs, None)}
 
 
-def scheduler_evidence(
+def scheduler_log(
     asked: Profile, before: CompiledProgram, after: CompiledProgram
-) -> tuple[LogEvidence, list[str]]:
+) -> tuple[CompilerLog, list[str]]:
     """Return what the scheduler's times say about the profile, and them line by line.
 
     `before` was compiled without it. Where the dumps are equal, a cost proves nothing.
@@ -182,7 +182,7 @@ def scheduler_evidence(
         looked_up=obeyed,
         missed=frozenset(missed),
     )
-    return LogEvidence(use, reason, (module,)), lines
+    return CompilerLog(use, reason, (module,)), lines
 
 
 def _given(

@@ -24,7 +24,7 @@ from counterpoint.flags.forms import quoted
 from counterpoint.flags.settings import Settings, inherited_settings
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.flags.versions import LHS, PROFILE, false_stops_scheduler
-from counterpoint.pgle.evidence import VERBOSE_LOG
+from counterpoint.pgle.compiler_log import VERBOSE_LOG
 from counterpoint.pgle.making.contention import ProfilerConflict, conflicts, processes_here
 from counterpoint.runs.outcomes import OutcomeKind
 from counterpoint.runs.run import Run

@@ -19,7 +19,7 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.core.printable import some
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.provenance import provenance
 from counterpoint.hlo.told_trips import unknown_loops, with_trips
 from counterpoint.runs.timeline import read
 from counterpoint.timeline.model import Timeline

@@ -24,7 +24,7 @@ from counterpoint.hlo.category import category
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, launched
-from counterpoint.hlo.origin import StableKey, provenance, stable_key
+from counterpoint.hlo.provenance import StableKey, provenance, stable_key
 from counterpoint.pgle.lookups import cost_name, lookup_name
 from counterpoint.pgle.making.samples import measured_times
 from counterpoint.runs.timeline import read

@@ -25,7 +25,7 @@ from counterpoint.flags.versions import PROFILE, scheduler_on
 from counterpoint.hlo.model.program import Program
 from counterpoint.pgle.applying.apply import apply_on_tpus, compare_compiles
 from counterpoint.pgle.applying.libtpu import INIT_ARGS, profile_argument
-from counterpoint.pgle.evidence import VERBOSE_LOG
+from counterpoint.pgle.compiler_log import VERBOSE_LOG
 from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import check_place, write_profile
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile

@@ -1,4 +1,4 @@
-"""Evidence in the compiler's log that it used a profile, or did not: per module, and overall.
+"""A compiler's log, which proves that a profile was used, or was not: per module and overall.
 
 `Found profile for module` is no proof: XLA writes it for an empty profile and for another program's
 as well. Proof is that it found costs in it: by its counts, which it writes when something is
@@ -92,8 +92,8 @@ class ModuleUse:
 
 
 @dataclass(frozen=True, slots=True)
-class LogEvidence:
-    """The findings from a log. `needs` are variables to set for a more conclusive log.
+class CompilerLog:
+    """What a log says of profiles. `needs` are variables to set for a more conclusive log.
 
     `from_xla`: it has lines of XLA's, or of what XLA and JAX say about profiles.
     """
@@ -114,15 +114,15 @@ class LogEvidence:
         return next(reversed(with_profile or own), None)
 
 
-def read_evidence(log_text: str, flags: Mapping[str, str] | None = None) -> LogEvidence:
+def read_compiler_log(log_text: str, flags: Mapping[str, str] | None = None) -> CompilerLog:
     """Read a log: XLA's lines and JAX's warnings about profiles.
 
     `flags` are the XLA flags of that process, if known. They tell whether XLA would have counted
-    what is missing, so that silence is evidence.
+    what is missing, so that silence proves something.
     """
-    witness = _LogReader(flags)
-    witness.read(log_text)
-    return witness.evidence()
+    parser = _LogParser(flags)
+    parser.parse(log_text)
+    return parser.result()
 
 
 @dataclass(slots=True)
@@ -142,8 +142,8 @@ class _Module:
     missed: set[str] = field(default_factory=set[str])
 
 
-class _LogReader:
-    """Reads a log, and evaluates it."""
+class _LogParser:
+    """Parses a log, and evaluates it."""
 
     def __init__(self, flags: Mapping[str, str] | None = None) -> None:
         self._flags = flags
@@ -154,8 +154,8 @@ class _LogReader:
         self._informs = False  # XLA wrote lines of its lowest level
         self._from_xla = False
 
-    def read(self, text: str) -> None:
-        """Read a whole log, or the next part of it."""
+    def parse(self, text: str) -> None:
+        """Parse a whole log, or the next part of it."""
         for read in log_lines(text):
             line = read if read.file else replace(read, message=read.message.strip())
             self._informs = self._informs or line.level == "I"
@@ -164,13 +164,13 @@ class _LogReader:
             if raised is not None:
                 self._complaints.setdefault((raised.kind, raised.text), raised)
             elif line.file == _SCHEDULE or (not line.file and _OF_SCHEDULE.match(line.message)):
-                self._read_schedule(line)
+                self._parse_schedule(line)
             elif line.file == _ESTIMATOR or (not line.file and _OF_ESTIMATOR.match(line.message)):
-                self._read_estimator(line)
+                self._parse_estimator(line)
             elif loaded := _FROM_CACHE.search(line.message):
                 self._from_cache.append(loaded[1])
 
-    def _read_schedule(self, line: LogLine) -> None:
+    def _parse_schedule(self, line: LogLine) -> None:
         message = line.message
         if match := _FINGERPRINT.match(message):
             self._begin(line, match[1], match[2])
@@ -185,7 +185,7 @@ class _LogReader:
         elif match := _OTHER_ESTIMATOR.match(message):
             self._module(line, fresh="other").other = match[1]
 
-    def _read_estimator(self, line: LogLine) -> None:
+    def _parse_estimator(self, line: LogLine) -> None:
         message = line.message
         counts = _FOUND.match(message)
         module = self._counting(line) if counts else self._module(line)
@@ -222,14 +222,14 @@ class _LogReader:
             return self._begin(line)
         return module
 
-    def evidence(self) -> LogEvidence:
-        """Return the verdict on everything read."""
+    def result(self) -> CompilerLog:
+        """Return the verdict on everything parsed."""
         modules = tuple(
             self._weigh(module) for module in self._modules if module.guided or module.other
         )
         use, reason = self._verdict(modules)
         sources = dict.fromkeys(module.source for module in self._modules if module.source)
-        return LogEvidence(
+        return CompilerLog(
             use=use,
             reason=reason,
             modules=modules,

@@ -1,4 +1,4 @@
-"""Settings in documents: the code blocks of Markdown and reStructuredText, the cells of notebooks.
+"""Settings in code blocks: those of Markdown and reStructuredText, the cells of notebooks.
 
 A sentence sets nothing: what it says of flags is advice, or history. Each block is a program of its
 own, of the form that its language or its lines tell. The cells of a notebook are one program.
