@@ -18,12 +18,12 @@ _ASK: Final = """
 import json, platform
 from importlib.metadata import distributions
 names = {"jax", "jaxlib", "libtpu", "libtpu-nightly"}
-found = {"python": platform.python_version()}
+versions = {"python": platform.python_version()}
 for one in distributions():
     name = (one.metadata["Name"] or "").lower().replace("_", "-")
     if name in names or name.startswith(("jax-cuda", "jax-rocm")):
-        found.setdefault(name, one.version)
-print(json.dumps(found))
+        versions.setdefault(name, one.version)
+print(json.dumps(versions))
 """
 
 

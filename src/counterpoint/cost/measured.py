@@ -52,7 +52,7 @@ _RUNNING: Final = ("while", "conditional", "call", "call-start", "async-start")
 
 
 @dataclass(frozen=True, slots=True)
-class FoundCost:
+class MatchedCost:
     """A measured cost: the median, minimum and maximum of the matches."""
 
     seconds: float
@@ -98,18 +98,18 @@ class MeasuredCosts:
                     for key in _keys(program, instruction).values():
                         self._by_key.setdefault(key, []).append(cost)
 
-    def find(self, program: Program, instruction: Instruction) -> FoundCost | None:
+    def find(self, program: Program, instruction: Instruction) -> MatchedCost | None:
         """Return the measured cost of an instruction; None if there is no match."""
         if not _is_priced(instruction):
             return None
         if _is_same(program, self._program):
             cost = self._by_name.get(instruction.name)
             if cost is not None:
-                return _found([cost], CostMatch.NAME)
+                return _matched_cost([cost], CostMatch.NAME)
         for match, key in _keys(program, instruction).items():
             costs = self._by_key.get(key)
             if costs:
-                return _found(costs, match)
+                return _matched_cost(costs, match)
         return None
 
     def price(
@@ -137,8 +137,8 @@ class MeasuredCosts:
         return counts
 
 
-def _found(costs: Sequence[float], match: CostMatch) -> FoundCost:
-    return FoundCost(statistics.median(costs), min(costs), max(costs), match)
+def _matched_cost(costs: Sequence[float], match: CostMatch) -> MatchedCost:
+    return MatchedCost(statistics.median(costs), min(costs), max(costs), match)
 
 
 def _is_priced(instruction: Instruction) -> bool:

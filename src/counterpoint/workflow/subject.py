@@ -105,11 +105,11 @@ def find_subject(
     source: Workload | Program | Path | str, program: str | None = None, *, tpus: bool = False
 ) -> PredictionSubject:
     """Find the step in a path, or the module of that name; with `tpus`, also one made for TPUs."""
-    subject = _found(source, program, tpus=tpus)
+    subject = _subject(source, program, tpus=tpus)
     return subject if tpus and subject.on_tpus else _checked(subject)
 
 
-def _found(
+def _subject(
     source: Workload | Program | Path | str, program: str | None, *, tpus: bool
 ) -> PredictionSubject:
     if isinstance(source, Program):

@@ -67,7 +67,7 @@ class Evaluator:
     environ: Mapping[str, TracedText]
     budget: TextBudget
     names: dict[str, Value] = field(default_factory=dict[str, "Value"])
-    _found: dict[ast.expr, Value] = field(default_factory=dict[ast.expr, "Value"])
+    _values: dict[ast.expr, Value] = field(default_factory=dict[ast.expr, "Value"])
 
     def inside(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Evaluator:
         """Return an evaluator for a function, where its parameters are not known."""
@@ -81,14 +81,14 @@ class Evaluator:
 
     def value(self, node: ast.expr) -> Value:
         """Return a value, with holes for unknown parts; cached from the first visit of the node."""
-        if node not in self._found:
+        if node not in self._values:
             value = self._value(node)
             inner = value.items if isinstance(value, Items) else ()
             inner = value.entries if isinstance(value, Entries) else inner
             size = value.size if isinstance(value, TracedText) else len(inner)
             self.budget.spend_on(size, node.lineno)
-            self._found[node] = value
-        return self._found[node]
+            self._values[node] = value
+        return self._values[node]
 
     def text(self, node: ast.expr) -> TracedText:
         """Return a value as text."""

@@ -229,7 +229,7 @@ class LoopCalls:
 
     def look(self) -> bool:
         """Find the cycle anew; return whether it has changed."""
-        before, cycle = self.cycle, None if self._is_alone else self._found()
+        before, cycle = self.cycle, None if self._is_alone else self._find_cycle()
         if cycle is None or self._is_within_first(cycle):
             self.cycle = None if cycle is not None else before
             return self.cycle is not before
@@ -321,7 +321,7 @@ class LoopCalls:
             0.0 if function is None else function.flops,
         )
 
-    def _found(self) -> Cycle | None:
+    def _find_cycle(self) -> Cycle | None:
         everything = [key for key in self._core() if self._is_on_all_devices(key)]
         core = [key for key in everything if key not in self._operations]
         operations = self._operations.keys() & {*everything}

@@ -181,10 +181,10 @@ def _of_timeline(
             next=f"counterpoint pgle make {where} -o step.pbtxt",
         )
     measured = MeasuredCosts(program, instructions_of(own, program), where)
-    matched = _found(measured, base)
+    matched = _count_matches(measured, base)
     total = len(_launched(base))
     how = f"{matched:,} of {total:,} instructions, matched by operation, from {where}"
-    return TransferredCosts(measured, how, _few_found(where, matched, total))
+    return TransferredCosts(measured, how, _few_matches(where, matched, total))
 
 
 def instructions_of(costs: Sequence[InstructionCost], program: Program) -> Mapping[str, float]:
@@ -211,13 +211,13 @@ def _launched(program: Program) -> list[Instruction]:
     ]
 
 
-def _found(measured: MeasuredCosts, program: Program) -> int:
+def _count_matches(measured: MeasuredCosts, program: Program) -> int:
     return sum(
         measured.find(program, instruction) is not None for instruction in _launched(program)
     )
 
 
-def _few_found(where: str, matched: int, whole: int) -> tuple[str, ...]:
+def _few_matches(where: str, matched: int, whole: int) -> tuple[str, ...]:
     if matched >= _FEW * whole:
         return ()
     subject = (

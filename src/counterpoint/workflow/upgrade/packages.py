@@ -36,13 +36,13 @@ _MOST_FILES: Final = 400
 _LISTING: Final = """\
 import json, sys
 from importlib import metadata
-found = []
+listed = []
 for it in metadata.distributions():
     name = it.metadata["Name"]
     if name:
         direct = it.read_text("direct_url.json")
-        found.append([name, it.version, json.loads(direct) if direct else None, it.requires or []])
-print(json.dumps([found, metadata.packages_distributions(), list(sys.stdlib_module_names)]))
+        listed.append([name, it.version, json.loads(direct) if direct else None, it.requires or []])
+print(json.dumps([listed, metadata.packages_distributions(), list(sys.stdlib_module_names)]))
 """
 
 
