@@ -30,7 +30,7 @@ from counterpoint.flags.parse.source import read_source, read_variables
 from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.showing import show as look_up
 from counterpoint.flags.versions import PROFILE, version_number
-from counterpoint.pgle.evidence import ProfileUse
+from counterpoint.pgle.compiler_log import ProfileUse
 from counterpoint.report.catalogue.catalogue_document import (
     diff_document,
     list_document,

@@ -32,9 +32,9 @@ def _of_length(message: bytes) -> bytes:
     for at, byte in enumerate(message):
         size |= (byte & (_LAST_BYTE - 1)) << (7 * at)
         if byte < _LAST_BYTE:
-            found = message[at + 1 : at + 1 + size]
-            if len(found) == size:
-                return found
+            content = message[at + 1 : at + 1 + size]
+            if len(content) == size:
+                return content
             break
     raise _odd()
 

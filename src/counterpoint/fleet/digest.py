@@ -24,7 +24,7 @@ from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.hlo.collectives import device_groups
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.reader import program_digest
+from counterpoint.hlo.reader import program_hash
 from counterpoint.timeline.model import Lane, Timeline
 
 FORMAT: Final = "counterpoint.digest/1"
@@ -302,7 +302,7 @@ def _programs(timeline: Timeline, host: int, devices: list[int]) -> pl.DataFrame
     for program, count in runs.sort("program").rows():
         entry = timeline.programs[int(program)]
         variant = entry.variants.get(host)
-        build = None if variant is None else program_digest(variant.load()).hex()[:16]
+        build = None if variant is None else program_hash(variant.load()).hex()[:16]
         rows.append((entry.name, build, count, program == timeline.step_program))
     return pl.DataFrame(rows, schema=PROGRAMS, orient="row")
 

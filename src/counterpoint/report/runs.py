@@ -13,7 +13,7 @@ from counterpoint.core import Unknown
 from counterpoint.core.field import Field
 from counterpoint.core.printable import counted_noun
 from counterpoint.flags.versions import PROFILE
-from counterpoint.pgle.evidence import ProfileUse
+from counterpoint.pgle.compiler_log import ProfileUse
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,

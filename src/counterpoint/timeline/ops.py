@@ -18,8 +18,8 @@ from counterpoint.hlo.category import WRITTEN_BY_HAND, category
 from counterpoint.hlo.collectives import KINDS, between_slices, collective
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance, scope
 from counterpoint.hlo.phase import phase_of_name
+from counterpoint.hlo.provenance import provenance, scope
 from counterpoint.hlo.reader import Fragment, program_from_fragments
 from counterpoint.hlo.schedule import async_pairs, start_of
 from counterpoint.hlo.transfers import Transfer, transfer_of

@@ -17,7 +17,7 @@ from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance, stable_key
+from counterpoint.hlo.provenance import provenance, stable_key
 from counterpoint.timeline.model import Lane, Timeline
 
 STEP: Final = ""

@@ -58,8 +58,8 @@ from counterpoint.diagnose.exposure.causes import shares_of
 from counterpoint.diagnose.finding import Evidence, Finding, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance
 from counterpoint.hlo.pipeline import Pipeline, pipelines
+from counterpoint.hlo.provenance import provenance
 from counterpoint.hlo.schedule import enclosing
 
 CODE: Final = "STEP109"

@@ -74,7 +74,7 @@ from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo.accumulation import AccumulatedSum, accumulated_sums
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.provenance import provenance
 
 CODE: Final = "STEP108"
 NAME: Final = "reduced-in-loop"

@@ -95,7 +95,7 @@ from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.rules.layout_copies import relaid_by_name
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo.model.instruction import Instruction
-from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.provenance import provenance
 from counterpoint.hlo.replication import replication
 from counterpoint.timeline.model import Lane
 

@@ -21,7 +21,7 @@ from counterpoint.core import Basis, InputError
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.core.threads import on_threads
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.reader import program_digest
+from counterpoint.hlo.reader import program_hash
 from counterpoint.timeline.dependents import ended_before_use
 from counterpoint.timeline.hosts.alignment import Offset, find_offsets, shared_time, step_ends
 from counterpoint.timeline.hosts.consistency import (
@@ -118,7 +118,7 @@ class Gathered:
         stored = program.digest or sha256(program.load()).digest()
         known = self._hlo.get(stored)
         if known is None:
-            known = self._hlo.setdefault(program_digest(program.load()), program)
+            known = self._hlo.setdefault(program_hash(program.load()), program)
             self._hlo[stored] = known
         return known
 
