@@ -101,9 +101,9 @@ def make_digest(timeline: Timeline) -> pl.DataFrame:
             why="; ".join(timeline.notes) or "it contains host events only",
         )
     data = StepData(selection=_every_step(timeline), context=context_of())
-    steps, found = _steps(data), _collectives(data)
+    steps, collectives = _steps(data), _collectives(data)
     return pl.concat(
-        _row(timeline, host, steps, found, data) for host in range(len(timeline.hosts))
+        _row(timeline, host, steps, collectives, data) for host in range(len(timeline.hosts))
     ).sort(_ORDER)
 
 
@@ -148,8 +148,8 @@ def _collectives(data: StepData) -> pl.DataFrame:
 
     Of a program with very many, those that move most, which are the same ones on all hosts.
     """
-    found = data.cached(exposed_executions)
-    if not len(found):
+    executions = data.cached(exposed_executions)
+    if not len(executions):
         return pl.DataFrame(schema={**COLLECTIVES, "end_ps": pl.Int64})
     named = data.timeline.ops.with_row_index("row").select(
         *("row", "bytes", "group_size", "program"),
@@ -157,7 +157,7 @@ def _collectives(data: StepData) -> pl.DataFrame:
         name=pl.coalesce("pair", "op", "name"),
     )
     per_step = (
-        found.join(named, left_on="op", right_on="row")
+        executions.join(named, left_on="op", right_on="row")
         .group_by("name", "device", "step")
         .agg(
             pl.col("kind", "group_size", "bytes", "program").drop_nulls().first(),
@@ -213,16 +213,16 @@ def group_numbers(devices: NDArray[np.int64], size: int, stride: int) -> NDArray
     return devices // (size * stride) * stride + devices % stride
 
 
-def _ends(found: pl.DataFrame) -> pl.DataFrame:
+def _ends(collectives: pl.DataFrame) -> pl.DataFrame:
     """Return when one collective ended in each step, the same one on hosts with one program.
 
     With all devices in it, it ends everywhere at nearly the same moment.
     """
-    if not len(found):
+    if not len(collectives):
         return pl.DataFrame(schema=ENDS)
-    steps = found["step"].n_unique()
+    steps = collectives["step"].n_unique()
     chosen = (
-        found.group_by("op")
+        collectives.group_by("op")
         .agg(
             pl.col("group_size").max().fill_null(1 << 30).alias("size"),
             pl.col("step").n_unique().alias("steps"),
@@ -232,7 +232,7 @@ def _ends(found: pl.DataFrame) -> pl.DataFrame:
         .head(1)
     )
     return (
-        found.join(chosen, on="op", how="semi")
+        collectives.join(chosen, on="op", how="semi")
         .group_by("step")
         .agg(pl.col("end_ps").max())
         .sort("step")
@@ -241,7 +241,7 @@ def _ends(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _row(
-    timeline: Timeline, host: int, steps: pl.DataFrame, found: pl.DataFrame, data: StepData
+    timeline: Timeline, host: int, steps: pl.DataFrame, collectives: pl.DataFrame, data: StepData
 ) -> pl.DataFrame:
     own = {at: each for at, each in enumerate(timeline.devices) if each.host == host}
     ordinal = {at: device.ordinal for at, device in own.items()}
@@ -254,11 +254,11 @@ def _row(
     tables = {
         "programs": _programs(timeline, host, [*own]),
         "steps": of_host(steps, STEPS, "device", "step"),
-        "collectives": of_host(found, COLLECTIVES, "op", "device", "step"),
+        "collectives": of_host(collectives, COLLECTIVES, "op", "device", "step"),
         "ops": data.ops.head(_MOST_OPS)
         .select("op", "category", "self_ms", "count")
         .rename({"self_ms": "ms"}),
-        "ends": _ends(found.filter(pl.col("device").is_in([*own]))),
+        "ends": _ends(collectives.filter(pl.col("device").is_in([*own]))),
     }
     device = next(iter(own.values()), None)
     facts = {
@@ -324,16 +324,16 @@ def to_bytes(digest: pl.DataFrame) -> bytes:
 def from_bytes(data: bytes, name: str) -> pl.DataFrame:
     """Read a digest; `name` is that of its file."""
     try:
-        found = pl.read_parquet(io.BytesIO(data))
+        rows = pl.read_parquet(io.BytesIO(data))
     except (ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as failure:
         reason = str(failure).splitlines()[0]
         raise InputError(f"{name}: not a whole digest: {reason}") from None
-    if dict(found.schema) != {name: _instance(kind) for name, kind in SCHEMA.items()}:
+    if dict(rows.schema) != {name: _instance(kind) for name, kind in SCHEMA.items()}:
         raise InputError(
             f"{name}: a Parquet file, but no digest of this version of Counterpoint",
             next="make it again from the profiles",
         )
-    return found
+    return rows
 
 
 def _instance(kind: Any) -> Any:  # noqa: ANN401 - a type of polars

@@ -216,13 +216,13 @@ def _clocks(
     ahead = ends.with_columns(ms=since_first / 1e6).with_columns(
         ms=pl.col("ms") - pl.col("ms").median().over("step")
     )
-    found = ahead.group_by("host").agg(
+    offsets = ahead.group_by("host").agg(
         pl.col("ms").median().alias("median"),
         pl.when(pl.len() > 1)
         .then((pl.col("ms") - pl.col("ms").median()).abs().median())
         .alias("spread"),
     )
-    return {host: (median, spread) for host, median, spread in found.rows()}
+    return {host: (median, spread) for host, median, spread in offsets.rows()}
 
 
 def _hosts(
@@ -232,7 +232,7 @@ def _hosts(
 ) -> list[FleetHost]:
     names: list[str] = digests["host"].to_list()
     met: dict[str, int] = {}
-    found: list[FleetHost] = []
+    hosts: list[FleetHost] = []
     rows = digests.drop("collectives", "ops", "ends").iter_rows(named=True)
     for at, row in enumerate(rows):
         ahead_ms, spread_ms = clocks.get(at, (None, None))
@@ -240,7 +240,7 @@ def _hosts(
         machine = Host(name=name, source=row["source"]).machine
         number = met[name] = met.get(name, -1) + 1
         step = next((each for each in row["programs"] if each["is_step"]), None)
-        found.append(
+        hosts.append(
             FleetHost(
                 name=f"{name} #{number}" if names.count(name) > 1 else name,
                 source=row["source"],
@@ -256,7 +256,7 @@ def _hosts(
                 clock_spread_ms=spread_ms,
             )
         )
-    return found
+    return hosts
 
 
 def _called(name: str, machine: str) -> tuple[str, ...]:
@@ -295,5 +295,5 @@ def _shifts(digests: pl.DataFrame) -> tuple[dict[int, int], str]:
         )
     if not runs:
         return dict.fromkeys(range(len(digests)), 0), ""
-    found = find_shifts(runs, one_origin=False)
-    return {host: found.by_host.get(host, 0) for host in range(len(digests))}, found.told_by
+    shifts = find_shifts(runs, one_origin=False)
+    return {host: shifts.by_host.get(host, 0) for host in range(len(digests))}, shifts.told_by

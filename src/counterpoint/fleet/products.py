@@ -146,7 +146,7 @@ def _of_hosts(told: Mapping[str, dict[str, Any]]) -> list[Profile]:
     builds: dict[str | None, set[str]] = {}
     for *_, fingerprint, kind in (cost for each in told.values() for cost in each["costs"]):
         builds.setdefault(kind, set()).update([fingerprint] if kind else [])
-    found: list[Profile] = []
+    profiles: list[Profile] = []
     for each in told.values():
         own = {fingerprint for *_, fingerprint, _ in each["costs"]}
         costs = tuple(
@@ -154,8 +154,8 @@ def _of_hosts(told: Mapping[str, dict[str, Any]]) -> list[Profile]:
             for name, us, fingerprint, kind in each["costs"]
             for of in (fingerprint, *sorted(builds[kind] - own))
         )
-        found.append(Profile(costs, origin=each["origin"]))
-    return found
+        profiles.append(Profile(costs, origin=each["origin"]))
+    return profiles
 
 
 def _programs(product: dict[str, Any]) -> str:

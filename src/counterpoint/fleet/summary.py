@@ -141,8 +141,8 @@ def _builds(fleet: Fleet) -> tuple[Build, ...]:
     by_build: dict[tuple[str | None, str | None], list[str]] = {}
     for host in fleet.hosts:
         by_build.setdefault((host.program, host.build), []).append(host.name)
-    found = [
+    builds = [
         Build(program=program, build=build, hosts=tuple(hosts))
         for (program, build), hosts in by_build.items()
     ]
-    return tuple(sorted(found, key=lambda each: (-len(each.hosts), each.hosts)))
+    return tuple(sorted(builds, key=lambda each: (-len(each.hosts), each.hosts)))

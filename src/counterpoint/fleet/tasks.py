@@ -192,7 +192,7 @@ def gather_digests(
         if len(waiting) == _MERGED:
             waiting[:] = [merge(*waiting)]
 
-    found = gather(
+    gathering = gather(
         names,
         executor,
         take,
@@ -203,7 +203,7 @@ def gather_digests(
     )
     merged = merge(*waiting)
     return _without_strangers(
-        replace(found, digests=merged, notes=(*found.notes, *_times(merged))), strict=strict
+        replace(gathering, digests=merged, notes=(*gathering.notes, *_times(merged))), strict=strict
     )
 
 
@@ -270,29 +270,29 @@ def _error(outcome: Reduction) -> InputError:
 def _matches(name: str) -> list[str]:
     """Return what a pattern or a directory of stored Timelines stands for; else the name itself."""
     place = Path(name)
-    found = [*map(Path, [] if place.exists() else glob.glob(name, recursive=True))]  # noqa: PTH207
+    paths = [*map(Path, [] if place.exists() else glob.glob(name, recursive=True))]  # noqa: PTH207
     with suppress(OSError):
-        found = found or [path for path in place.iterdir() if is_timeline(path)]
-    return [str(path) for path in in_order(found)] or [name]
+        paths = paths or [path for path in place.iterdir() if is_timeline(path)]
+    return [str(path) for path in in_order(paths)] or [name]
 
 
 def find_profiles(names: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Return the profiles that names stand for, each once, and notes on the selection."""
-    found: dict[str, str] = {}
+    profiles: dict[str, str] = {}
     notes: list[str] = []
     places = [each for name in names for each in _matches(name)]
     for name in places:
         if is_timeline(Path(name)):
-            found.setdefault(str(Path(name).resolve()), name)
+            profiles.setdefault(str(Path(name).resolve()), name)
             continue
         try:
             sources, said = find_sources(name)
         except InputError:
             if len(places) == 1 or not ("://" in name or Path(name).exists()):
                 raise
-            found.setdefault(name, name)  # its task says what is wrong with it
+            profiles.setdefault(name, name)  # its task says what is wrong with it
             continue
         notes += said
         for source in sources:
-            found.setdefault(source.identity, source.url or source.name)
-    return list(found.values()), tuple(notes)
+            profiles.setdefault(source.identity, source.url or source.name)
+    return list(profiles.values()), tuple(notes)

@@ -81,8 +81,8 @@ def _replaced_variables(rank: Rank) -> dict[str, str]:
     changed = rank.environment.get("changed")
     if not isinstance(changed, dict):
         return {}
-    found = cast("Mapping[str, Sequence[object]]", changed).items()
-    return {name: str(values[0]) for name, values in found if values}
+    values_of = cast("Mapping[str, Sequence[object]]", changed).items()
+    return {name: str(values[0]) for name, values in values_of if values}
 
 
 def origins_of(
@@ -100,7 +100,7 @@ def origins_of(
     at_start = texts_of(facts.get("at_start"))
     names = dict.fromkeys([*passed, *at_start, *(name for name, _ in writes)])
     final = texts_of(facts.get("values")) | texts_of({"XLA_FLAGS": xla_flags})
-    found: list[SettingOrigin] = []
+    origins: list[SettingOrigin] = []
     for variable in names:
         later = [write for name, write in writes if name == variable]
         if variable in at_start:
@@ -109,12 +109,12 @@ def origins_of(
             ended = flags_in(final.get(variable) or "", variable)
             text = passed.get(variable) or ""
             first = _passed_flags(variable, text, settings, replaced.get(variable, ""))
-            found += _of_flags(variable, first, later, ended, settings)
+            origins += _of_flags(variable, first, later, ended, settings)
         elif variable not in _OURS:
             ended = final.get(variable)
             first = _passed(variable, passed.get(variable), settings, replaced.get(variable))
-            found.append(_of_variable(variable, first, later, ended, settings))
-    return tuple(found)
+            origins.append(_of_variable(variable, first, later, ended, settings))
+    return tuple(origins)
 
 
 def _passed(
@@ -122,12 +122,12 @@ def _passed(
 ) -> list[SettingWrite]:
     """Return the values of a variable before the command started."""
     wanted = dict(settings.env).get(name)
-    found: list[SettingWrite] = []
+    writes: list[SettingWrite] = []
     if replaced is not None and wanted is not None:
-        found.append(SettingWrite(replaced, INHERITED))
+        writes.append(SettingWrite(replaced, INHERITED))
     if passed is not None:
-        found.append(SettingWrite(passed, REQUESTED if wanted == passed else INHERITED))
-    return found
+        writes.append(SettingWrite(passed, REQUESTED if wanted == passed else INHERITED))
+    return writes
 
 
 _Writes = dict[str, list[SettingWrite]]
@@ -139,25 +139,25 @@ def _passed_flags(variable: str, passed: str, settings: RunSettings, replaced: s
     Requested flags are appended to the inherited XLA_FLAGS; other variables are replaced.
     """
     pairs = flag_pairs(passed, variable)
-    found: _Writes = {}
+    writes_of: _Writes = {}
     if variable == "XLA_FLAGS":
         requested = Counter(name for name, _ in settings.xla)
         left = Counter(name for name, _ in pairs)
         for name, value in pairs:
             by = REQUESTED if left[name] <= requested[name] else INHERITED
             left[name] -= 1
-            found.setdefault(name, []).append(SettingWrite(value, by))
-        return found
+            writes_of.setdefault(name, []).append(SettingWrite(value, by))
+        return writes_of
     wanted = dict(settings.env).get(variable)
     if wanted is not None and wanted == passed:
         for name, value in flag_pairs(replaced, variable):
-            found.setdefault(name, []).append(SettingWrite(value, INHERITED))
-        for name in found.keys() - dict(pairs).keys():
-            found[name].append(SettingWrite(None, REQUESTED))
+            writes_of.setdefault(name, []).append(SettingWrite(value, INHERITED))
+        for name in writes_of.keys() - dict(pairs).keys():
+            writes_of[name].append(SettingWrite(None, REQUESTED))
     for name, value in pairs:
         by = REQUESTED if wanted == passed else INHERITED
-        found.setdefault(name, []).append(SettingWrite(value, by))
-    return found
+        writes_of.setdefault(name, []).append(SettingWrite(value, by))
+    return writes_of
 
 
 def _of_variable(
@@ -175,7 +175,7 @@ def _of_variable(
 
 def _of_flags(
     variable: str,
-    found: _Writes,
+    writes_of: _Writes,
     later: Sequence[SettingWrite],
     ended: Mapping[str, str],
     settings: RunSettings,
@@ -185,19 +185,19 @@ def _of_flags(
         wanted = flags_in(dict(settings.env).get(variable, ""), variable)
     kept = {name: value for name, value in wanted.items() if ended.get(name) == value}
     before = {
-        name: writes[-1].value for name, writes in found.items() if writes[-1].value is not None
+        name: writes[-1].value for name, writes in writes_of.items() if writes[-1].value is not None
     }
     for write in later:
         now = flags_in(write.value or "", variable)
         for name in {**before, **now}:
             if now.get(name) != before.get(name):
-                found.setdefault(name, []).append(SettingWrite(now.get(name), write.by))
+                writes_of.setdefault(name, []).append(SettingWrite(now.get(name), write.by))
         before = {**now, **kept}
     for name, value in kept.items():
-        last = found[name][-1].value if name in found else None
+        last = writes_of[name][-1].value if name in writes_of else None
         if value != last:
-            found.setdefault(name, []).append(SettingWrite(value, REQUESTED))
-    for name, writes in found.items():
+            writes_of.setdefault(name, []).append(SettingWrite(value, REQUESTED))
+    for name, writes in writes_of.items():
         if name not in _OURS:
             yield SettingOrigin(name, variable, tuple(writes))
 
@@ -210,8 +210,8 @@ def facts_of(process: ObservedProcess) -> Mapping[str, object]:
 def texts_of(value: object) -> dict[str, str | None]:
     if not isinstance(value, dict):
         return {}
-    found = cast("Mapping[str, object]", value)
-    return {name: text for name, text in found.items() if isinstance(text, str | None)}
+    items = cast("Mapping[str, object]", value)
+    return {name: text for name, text in items.items() if isinstance(text, str | None)}
 
 
 def _entries(value: object) -> Iterator[Mapping[str, object]]:

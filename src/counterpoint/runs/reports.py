@@ -217,11 +217,11 @@ def variables_of(run: Run) -> dict[str, str]:
     if not run.ranks:
         return {}
     rank = run.ranks[0]
-    found = dict(_set(rank.environment.get("set"))) | dict(
+    variables = dict(_set(rank.environment.get("set"))) | dict(
         _changed(rank.environment.get("changed"))
     )
     read = next((flags for flags in _flags_read(rank) if flags), None)
-    return found | ({"XLA_FLAGS": read} if read else {})
+    return variables | ({"XLA_FLAGS": read} if read else {})
 
 
 def passed_variables(run: Run) -> dict[str, str]:

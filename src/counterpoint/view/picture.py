@@ -155,16 +155,17 @@ def _levels(lane: PictureLane, step: tuple[int, int]) -> Iterator[LevelColumns]:
 
     A row without that width shows its next finer segments: it has few.
     """
-    rows = [[(0, row), *levels(row)] for row in lane.rows]
+    levels_of_rows = [[(0, row), *levels(row)] for row in lane.rows]
     columns_of = _timed if lane.kind == "summary" else _spans
     finest = [columns_of(lane, row) for row in lane.rows]
     columns = _merged(finest)
     yield LevelColumns(
         width=0, columns=columns, exposed=lane.exposed, borders=_borders(columns, step)
     )
-    for width in sorted({width for found in rows for width, _ in found if width}):
+    for width in sorted({width for of_row in levels_of_rows for width, _ in of_row if width}):
         chosen = [
-            max((each for each in found if each[0] <= width), key=itemgetter(0)) for found in rows
+            max((each for each in of_row if each[0] <= width), key=itemgetter(0))
+            for of_row in levels_of_rows
         ]
         yield LevelColumns(
             width=width, columns=_merged([_timed(lane, segments) for _, segments in chosen])

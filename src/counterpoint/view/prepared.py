@@ -75,17 +75,17 @@ def key_of(paths: Sequence[str], options: Mapping[str, object]) -> str | None:
 
     None: nothing is kept, because a path is none on this machine, or holds too many files.
     """
-    found: list[tuple[str, int, int]] = []
+    files: list[tuple[str, int, int]] = []
     for path in paths:
         try:
             for file in _files(Path(path)):
                 stat = file.stat()
-                found.append((str(file.resolve()), stat.st_size, stat.st_mtime_ns))
-                if len(found) > _MOST_FILES:
+                files.append((str(file.resolve()), stat.st_size, stat.st_mtime_ns))
+                if len(files) > _MOST_FILES:
                     return None
         except OSError:
             return None
-    parts = [FORMAT, _code(), sorted(options.items()), list(paths), found]
+    parts = [FORMAT, _code(), sorted(options.items()), list(paths), files]
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
 
 
