@@ -79,12 +79,12 @@ def find_runs(
     return _by_counting(spans)
 
 
-def _without_cut(found: FoundRuns, spans: Longs) -> FoundRuns:
+def _without_cut(all_runs: FoundRuns, spans: Longs) -> FoundRuns:
     """Remove runs cut off by the start or end of the profile; `spans` is the number of each run's.
 
     They are the first or last of their program on a device and lack most of its spans.
     """
-    runs, run_of = found.runs, found.run_of
+    runs, run_of = all_runs.runs, all_runs.run_of
     counted = runs.with_columns(spans=pl.Series(spans, dtype=pl.Int64))
     of_device = ["device", "program"]
     cut = counted.select(
@@ -95,7 +95,7 @@ def _without_cut(found: FoundRuns, spans: Longs) -> FoundRuns:
         )
     )["cut"].to_numpy()
     if not cut.any():
-        return found
+        return all_runs
     place = np.append(np.where(cut, NO_RUN, np.cumsum(~cut) - 1), NO_RUN).astype(np.uint32)
     at = np.minimum(run_of, len(runs))
     return FoundRuns(runs.filter(~pl.Series(cut)), place[at])
@@ -124,9 +124,9 @@ def _by_key(spans: pl.DataFrame, op_program: Programs) -> FoundRuns:
     place[order] = np.arange(len(order), dtype=np.uint32)
     run_of = np.full(len(own), NO_RUN, np.uint32)
     run_of[of_run] = place[code]
-    found = {"device": device[first], "program": own[first], "key": key[first]}
-    found |= {"start_ps": begin, "end_ps": end}
-    runs = pl.DataFrame({name: column[order] for name, column in found.items()})
+    columns = {"device": device[first], "program": own[first], "key": key[first]}
+    columns |= {"start_ps": begin, "end_ps": end}
+    runs = pl.DataFrame({name: column[order] for name, column in columns.items()})
     whole = FoundRuns(runs.cast({**FOUND}), np.repeat(run_of, lengths))
     return _without_cut(whole, count[order])
 
@@ -215,13 +215,13 @@ def _by_counting(spans: pl.DataFrame) -> FoundRuns:
         count += len(first)
     if not parts:
         return FoundRuns(pl.DataFrame(schema=FOUND), run_of)
-    found = np.concatenate(parts, axis=1)
-    order = np.lexsort((found[2], found[0]))
+    stacked = np.concatenate(parts, axis=1)
+    order = np.lexsort((stacked[2], stacked[0]))
     place = np.empty(count, np.uint32)
     place[order] = np.arange(count, dtype=np.uint32)
     inside = run_of != NO_RUN
     run_of[inside] = place[run_of[inside]]
-    columns = zip(("device", "program", "start_ps", "end_ps"), found[:, order], strict=True)
+    columns = zip(("device", "program", "start_ps", "end_ps"), stacked[:, order], strict=True)
     return FoundRuns(_without_keys(pl.DataFrame(dict(columns))), run_of)
 
 

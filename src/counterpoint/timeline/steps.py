@@ -139,9 +139,9 @@ def find_steps(
         whole = steps.with_columns(whole=pl.lit(value=True)) if predicted else steps
         return _finish(whole, rule, runs, spans, program)
     if program is None:
-        found = _finish(*_of_spans(spans, markers, host_of_device), runs, spans, None)
+        numbered = _finish(*_of_spans(spans, markers, host_of_device), runs, spans, None)
         # All of a profile is no step that could be left out.
-        return replace(found, notes=()) if found.steps["step"].n_unique() == 1 else found
+        return replace(numbered, notes=()) if numbered.steps["step"].n_unique() == 1 else numbered
     marked = markers.filter(pl.col("device").is_null())
     if len(marked):
         trains = roles.trains if roles else _never
@@ -158,8 +158,8 @@ def find_steps(
         notes += matched.notes
     else:
         steps, rule, notes, program = _unmarked(runs, program, names, roles)
-    found = _finish(steps, rule, runs, spans, program)
-    return replace(found, notes=(*notes, *found.notes))
+    numbered = _finish(steps, rule, runs, spans, program)
+    return replace(numbered, notes=(*notes, *numbered.notes))
 
 
 def _unmarked(

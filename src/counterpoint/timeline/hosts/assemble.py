@@ -143,23 +143,23 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
         gathered.hosts_of_program.setdefault(index, set()).add(host)
 
     def programs(frame: pl.DataFrame) -> NDArray[np.int32]:
-        found = [index_of.get(key or "", NO_PROGRAM) for key in program_keys(frame)]
-        return np.array(found, np.int32)
+        indices = [index_of.get(key or "", NO_PROGRAM) for key in program_keys(frame)]
+        return np.array(indices, np.int32)
 
     op_program = programs(recording.ops)
-    found = find_runs(
+    runs = find_runs(
         recording,
         op_program,
         programs(recording.executions),
         _entry_positions(gathered, recording, op_program, host),
     )
-    claimed = assign_programs(recording.ops, op_program, recording.spans["op"].to_numpy(), found)
+    claimed = assign_programs(recording.ops, op_program, recording.spans["op"].to_numpy(), runs)
     owners = claimed.programs.tolist()
     rows_by_start = _rows_by_start(recording.spans)
     if all(device.kind == "cpu" for device in recording.devices):
         lasts = ended_before_use(
             recording.spans.with_columns(op=pl.Series(claimed.op_of_span)),
-            found.run_of,
+            runs.run_of,
             claimed.ops,
             owners,
             lambda index: gathered.hlo(index, host),
@@ -173,7 +173,7 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
         lambda index: gathered.build(index, host),
         lambda new: describe_ops(claimed.ops, owners, lambda index: gathered.hlo(index, host), new),
     )
-    _append_spans(gathered, recording, row_of, claimed.op_of_span, found, rows_by_start)
+    _append_spans(gathered, recording, row_of, claimed.op_of_span, runs, rows_by_start)
     _append_markers(gathered, recording, host)
     _append_host(gathered, recording, host)
     _append_transfers(gathered, recording, host)
@@ -184,7 +184,7 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
     gathered.notes += recording.notes
     gathered.devices += [replace(device, host=host) for device in recording.devices]
     gathered.lines += recording.lines
-    gathered.run_count += len(found.runs)
+    gathered.run_count += len(runs.runs)
 
 
 def _rows_by_start(spans: pl.DataFrame) -> dict[int, NDArray[np.int64]]:
@@ -207,7 +207,7 @@ def _append_spans(
     recording: Recording,
     row_of: NDArray[np.uint32],
     op_of_span: NDArray[np.uint32],
-    found: FoundRuns,
+    runs: FoundRuns,
     rows_by_start: Mapping[int, NDArray[np.int64]],
 ) -> None:
     """Append a host's spans by device and start; hosts follow each other."""
@@ -215,7 +215,7 @@ def _append_spans(
     given: dict[str, NDArray[Any]] = {
         name: recording.spans[name].to_numpy() for name in SPANS if name != "run"
     }
-    given |= {"op": op_of_span, "run": found.run_of}
+    given |= {"op": op_of_span, "run": runs.run_of}
     ordered = {name: np.empty_like(column) for name, column in given.items()}
 
     def put(rows: NDArray[np.int64], first: int) -> None:
@@ -232,7 +232,7 @@ def _append_spans(
     ordered["device"] += np.uint16(first_device)
     ordered["line"] += np.uint32(len(gathered.lines))
     gathered.spans.append(_span_table(ordered, gathered.run_count))
-    gathered.runs.append(found.runs.with_columns(pl.col("device") + first_device))
+    gathered.runs.append(runs.runs.with_columns(pl.col("device") + first_device))
 
 
 def _span_table(columns: dict[str, NDArray[Any]], first_run: int) -> pl.DataFrame:
@@ -350,7 +350,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
     names = [entry.name for entry in gathered.programs]
     host_of_device = [device.host for device in gathered.devices]
     messages += _host_notes(gathered, dominant(tables.runs))
-    found = find_steps(
+    numbered = find_steps(
         tables.runs,
         names,
         tables.markers,
@@ -360,8 +360,8 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         roles=ProgramRoles(tables.ops, lambda program: _any_hlo(gathered, program)),
     )
     if not len(tables.runs):
-        found = replace(found, steps=_in_common(found.steps, tables, host_of_device))
-    messages += _uneven(tables.runs, names, found.program, matched_by)
+        numbered = replace(numbered, steps=_in_common(numbered.steps, tables, host_of_device))
+    messages += _uneven(tables.runs, names, numbered.program, matched_by)
     return Timeline(
         basis=basis,
         inputs=tuple(inputs),
@@ -371,16 +371,16 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         programs=tuple(gathered.programs),
         ops=without_false_forward(tables.ops),
         spans=tables.spans,
-        runs=tables.runs.with_columns(step=found.step_of_run).select(*RUNS).cast({**RUNS}),
-        steps=found.steps,
-        step_rule=found.rule,
-        step_program=found.program,
+        runs=tables.runs.with_columns(step=numbered.step_of_run).select(*RUNS).cast({**RUNS}),
+        steps=numbered.steps,
+        step_rule=numbered.rule,
+        step_program=numbered.program,
         host_events=tables.host_events,
         transfers=tables.transfers.sort("host", "start_ps"),
         memory=tables.memory.sort("device", "start_ps", maintain_order=True),
         host_names=tuple(gathered.names),
         environment=gathered.hosts[0].environment if gathered.hosts else {},
-        notes=tuple(dict.fromkeys([*messages, *found.notes])),
+        notes=tuple(dict.fromkeys([*messages, *numbered.notes])),
         truncated=any(host.truncated for host in gathered.hosts),
         target=gathered.hosts[0].target if gathered.hosts else None,
         predicted_range=gathered.hosts[0].predicted_range if gathered.hosts else None,
@@ -516,11 +516,11 @@ def _with_offsets(hosts: list[Host], offsets: dict[int, Offset]) -> tuple[list[H
     aligned = [
         replace(
             host,
-            clock_offset_ps=found.ps,
-            clock_spread_ps=found.spread_ps,
-            zero_ns=None if host.zero_ns is None else host.zero_ns + (found.ps or 0) // 1000,
+            clock_offset_ps=aligned_by.ps,
+            clock_spread_ps=aligned_by.spread_ps,
+            zero_ns=None if host.zero_ns is None else host.zero_ns + (aligned_by.ps or 0) // 1000,
         )
-        if (found := offsets.get(index))
+        if (aligned_by := offsets.get(index))
         else host
         for index, host in enumerate(hosts)
     ]

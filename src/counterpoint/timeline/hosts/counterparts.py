@@ -69,11 +69,11 @@ def find_shifts(hosts: dict[int, HostRuns], *, one_origin: bool) -> Shifts:
         ("run ids", {host: runs.key for host, runs in hosts.items()}),
         ("step numbers", {host: runs.step for host, runs in hosts.items()}),
     ):
-        found = {
+        by_number = {
             host: _by_number(hosts[first].index, numbers[first], runs.index, numbers[host])
             for host, runs in hosts.items()
         }
-        known = {host: shift for host, shift in found.items() if shift is not None}
+        known = {host: shift for host, shift in by_number.items() if shift is not None}
         if len(known) == len(hosts):
             return Shifts(known, told_by)
     by_sequence = {host: _by_sequence(hosts[first], runs) for host, runs in hosts.items()}
@@ -135,12 +135,12 @@ def _by_clock(first: HostRuns, own: HostRuns) -> int | None:
 def _overlaps(first: Longs, own: Longs) -> list[tuple[int, Longs, Longs]]:
     """Return each shift at which enough runs have a counterpart, with the rows of those runs."""
     enough = max(_FEWEST, int(np.ceil(_SHARED * min(len(first), len(own)))))
-    found: list[tuple[int, Longs, Longs]] = []
+    overlaps: list[tuple[int, Longs, Longs]] = []
     for shift in range(int(first[0] - own[-1]), int(first[-1] - own[0]) + 1):
         _, first_rows, own_rows = np.intersect1d(first, own + shift, return_indices=True)
         if len(first_rows) >= enough:
-            found.append((shift, first_rows, own_rows))
-    return found
+            overlaps.append((shift, first_rows, own_rows))
+    return overlaps
 
 
 def match_hosts(

@@ -163,8 +163,8 @@ def proto_blocks(
 def _slices(track: Track, origin_ps: int, interned: _Interned) -> Iterator[bytes]:
     used: list[int] = np.unique(track.label).tolist()
     begins = {label: interned.begin(track.labels[label], _uuid(track)) for label in used}
-    found: list[int] = [] if track.step is None else np.unique(track.step).tolist()
-    of_step = {step: interned.annotation("step", step) for step in found if step != NO_STEP}
+    numbered: list[int] = [] if track.step is None else np.unique(track.step).tolist()
+    of_step = {step: interned.annotation("step", step) for step in numbered if step != NO_STEP}
     of_step[NO_STEP] = b""
     yield interned.packet()
     before_end, after_end = _frame(

@@ -200,9 +200,9 @@ def _markers(
     marked = events.known(stat) & ~others
     if not marked.any():
         return StepMarkers(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS)
-    found = events.select(marked, (stat,))
-    start, step = starts(line, found, origin_ns), found.stats[stat].value
-    return StepMarkers(found.metadata, start, found.duration_ps, step, stat == STEP_STAT)
+    selected = events.select(marked, (stat,))
+    start, step = starts(line, selected, origin_ns), selected.stats[stat].value
+    return StepMarkers(selected.metadata, start, selected.duration_ps, step, stat == STEP_STAT)
 
 
 def _marker_stat(names: Container[str]) -> str:
@@ -217,8 +217,8 @@ def compiled_spans(
     roles, names = _roles(wanted, all_work=True), wanted.columns
 
     def arranged(batch: native.EventBatch) -> tuple[ArrangedSpans, int] | None:
-        found = native.arrange(batch, roles, base_ps(line, origin_ns), LATEST_PS)
-        return None if found is None else (_spans(found, names), found.left_out)
+        columns = native.arrange(batch, roles, base_ps(line, origin_ns), LATEST_PS)
+        return None if columns is None else (_spans(columns, names), columns.left_out)
 
     return arranged
 
@@ -230,8 +230,8 @@ def compiled_host(
     roles, names = _roles(wanted, all_work=False), wanted.columns
 
     def arranged(batch: native.EventBatch) -> tuple[ArrangedHost, int] | None:
-        found = native.arrange(batch, roles, base_ps(line, origin_ns), LATEST_PS)
-        return None if found is None else (_host(found, names), found.left_out)
+        columns = native.arrange(batch, roles, base_ps(line, origin_ns), LATEST_PS)
+        return None if columns is None else (_host(columns, names), columns.left_out)
 
     return arranged
 
@@ -257,38 +257,38 @@ def _roles(wanted: EventSelection, *, all_work: bool) -> native.Roles:
     )
 
 
-def _spans(found: native.ArrangedColumns, names: Sequence[str]) -> ArrangedSpans:
+def _spans(columns: native.ArrangedColumns, names: Sequence[str]) -> ArrangedSpans:
     stats = {
         name: Stat(
-            found.kind_value[:, slot], found.kind_known[:, slot], found.kind_is_text[:, slot]
+            columns.kind_value[:, slot], columns.kind_known[:, slot], columns.kind_is_text[:, slot]
         )
         for slot, name in enumerate(names)
     }
     of_keys = [
         np.where(stats[name].known, stats[name].value, _NONE) for name in _OF_KEYS if name in stats
     ]
-    metadata, graph = found.longs["kind_metadata"], stats.get(GRAPH_STAT)
+    metadata, graph = columns.longs["kind_metadata"], stats.get(GRAPH_STAT)
     in_graph = np.zeros(len(metadata), bool) if graph is None else graph.known
     parts = (metadata, *of_keys, in_graph.astype(np.int64))
     return ArrangedSpans(
-        start_ps=found.longs["work_start"],
-        duration_ps=found.longs["work_duration"],
-        run=found.longs["work_run"],
-        has_run=found.has_run,
-        kind=found.codes["work_kind"],
+        start_ps=columns.longs["work_start"],
+        duration_ps=columns.longs["work_duration"],
+        run=columns.longs["work_run"],
+        has_run=columns.has_run,
+        kind=columns.codes["work_kind"],
         keys=[*zip(*(part.tolist() for part in parts), strict=True)],
         stats=stats,
         in_graph=in_graph,
-        summaries=found.summaries,
+        summaries=columns.summaries,
     )
 
 
-def _host(found: native.ArrangedColumns, names: Sequence[str]) -> ArrangedHost:
-    longs, ops = found.longs, _spans(found, names)
+def _host(columns: native.ArrangedColumns, names: Sequence[str]) -> ArrangedHost:
+    longs, ops = columns.longs, _spans(columns, names)
     return ArrangedHost(
         ops=ops,
         ordinals=longs["device"].tolist(),
-        device=found.codes["work_device"],
+        device=columns.codes["work_device"],
         ends=LateEnds(longs["open_row"], longs["open_id"], longs["end_time"], longs["end_id"]),
         markers=StepMarkers(
             longs["marker_metadata"],
@@ -302,5 +302,5 @@ def _host(found: native.ArrangedColumns, names: Sequence[str]) -> ArrangedHost:
         others_start_ps=longs["other_start"],
         others_duration_ps=longs["other_duration"],
         names=longs["name_metadata"].tolist(),
-        name=found.codes["other_name"],
+        name=columns.codes["other_name"],
     )

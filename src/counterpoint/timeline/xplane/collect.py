@@ -89,10 +89,10 @@ class Collector:
     @property
     def markers(self) -> pl.DataFrame:
         """The markers added so far."""
-        found = pl.DataFrame(self._markers, schema=MARKERS, orient="row")
+        markers = pl.DataFrame(self._markers, schema=MARKERS, orient="row")
         # Those without a number are numbered in order, each name for itself.
         turn = pl.col("start_ps").rank("ordinal").over("name").cast(pl.Int64) - 1
-        return found.with_columns(pl.coalesce("step", turn))
+        return markers.with_columns(pl.coalesce("step", turn))
 
     @property
     def size(self) -> int:

@@ -85,15 +85,15 @@ def frames_of(
     ordered = sorted(samples, key=lambda sample: sample.at_ps)
     recorded = _Recorded(start, end)
     placed: list[tuple[int, int]] = []  # the frames around the next one, and the one before it
-    for found in sorted(_found(ordered, recorded), key=lambda it: (it.first_ps, it.depth)):
-        del placed[found.depth + 1 :]
-        low, high = placed[found.depth - 1] if found.depth else (_LONG_AGO, _NEVER)
-        if found.depth < len(placed):
+    for frame in sorted(_found(ordered, recorded), key=lambda it: (it.first_ps, it.depth)):
+        del placed[frame.depth + 1 :]
+        low, high = placed[frame.depth - 1] if frame.depth else (_LONG_AGO, _NEVER)
+        if frame.depth < len(placed):
             low = max(low, placed.pop()[1])
-        begin, until = recorded.bounds(found, low, high)
+        begin, until = recorded.bounds(frame, low, high)
         placed.append((begin, max(begin, until)))
         if begin < until:
-            yield Frame(found.name, begin, until)
+            yield Frame(frame.name, begin, until)
 
 
 def work_of(samples: Sequence[Sample]) -> Iterator[Frame]:
@@ -184,33 +184,33 @@ class _Recorded:
         """Return the rows of events that begin in this time, which none is around in part."""
         return range(bisect_left(self._start, since_ps), bisect_left(self._start, until_ps))
 
-    def bounds(self, found: _Found, low: int, high: int) -> tuple[int, int]:
+    def bounds(self, frame: _Found, low: int, high: int) -> tuple[int, int]:
         """Return when a frame began and ended, within limits and without cutting an event.
 
         If all its samples are in that event, so is the frame; if some are, it is around it.
         """
-        begin, until = max(found.start_ps, low), min(found.end_ps, high)
+        begin, until = max(frame.start_ps, low), min(frame.end_ps, high)
         if begin >= until:
             return begin, begin
         while (cut := self._cut(begin, until)) is not None:
             start, end = self._start[cut], self._end[cut]
-            if found.last_ps < end:
+            if frame.last_ps < end:
                 until = end
             else:
-                begin = start if found.first_ps < end and start >= low else end
+                begin = start if frame.first_ps < end and start >= low else end
         while (cut := self._cut(until, begin)) is not None:
             start, end = self._start[cut], self._end[cut]
-            if found.first_ps > start:
+            if frame.first_ps > start:
                 begin = start
             else:
-                until = end if found.last_ps > start and end <= high else start
+                until = end if frame.last_ps > start and end <= high else start
         return begin, until
 
     def _cut(self, at_ps: int, other_ps: int) -> int | None:
         """Return the outermost event around a time that is not around the other."""
-        row, found = bisect_left(self._start, at_ps) - 1, None
+        row, outermost = bisect_left(self._start, at_ps) - 1, None
         while row >= 0:
             if self._end[row] > at_ps and not (self._start[row] <= other_ps <= self._end[row]):
-                found = row
+                outermost = row
             row = self._parent[row]
-        return found
+        return outermost

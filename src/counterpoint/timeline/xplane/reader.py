@@ -338,8 +338,8 @@ def _passed_on(texts: SpaceTexts) -> list[str]:
 def _warn(collector: Collector, planes: Iterable[str]) -> list[str]:
     if collector.devices:
         return []
-    found = ", ".join(planes) or "none"
-    return [f"no device plane and no device ops on host threads (planes found: {found})"]
+    listed = ", ".join(planes) or "none"
+    return [f"no device plane and no device ops on host threads (planes found: {listed})"]
 
 
 def _read_device(
@@ -398,9 +398,9 @@ def _read_host(
     """Read a host's plane; return how many book-keeping marks were skipped."""
     wanted, messages = plane.selection((*_HOST_STATS, plane.marker_stat)), Messages(plane)
     modules = {
-        key: found[1]
+        key: match[1]
         for key, event in plane.event_names.items()
-        if (found := EXECUTE.match(event.name))
+        if (match := EXECUTE.match(event.name))
     }
     waits = {key for key, event in plane.event_names.items() if event.name == WAIT}
     launching = plane.selection_of(modules.keys() | waits, ("run_id",))
