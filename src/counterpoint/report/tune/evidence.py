@@ -63,8 +63,8 @@ class EvidenceFile:
 
 def evidence(study: Path) -> list[EvidenceFile]:
     """Return all files of a study in order; links are not followed."""
-    found = (path for path in study.rglob("*") if path.is_file() and not path.is_symlink())
-    inside = sorted(path.relative_to(study) for path in found)
+    files = (path for path in study.rglob("*") if path.is_file() and not path.is_symlink())
+    inside = sorted(path.relative_to(study) for path in files)
     return [
         EvidenceFile(path, _about(path))
         for path in inside
@@ -100,13 +100,13 @@ def hidden_values(study: Study, directory: Path) -> dict[str, str]:
     given with `--env`. The values of all variables that do not steer JAX, XLA, the communication
     libraries or the driver are hidden.
     """
-    found: dict[str, str] = {}
+    name_of_value: dict[str, str] = {}
     arms = (*study.arms, *(candidate.arm for candidate in study.candidates))
     for settings in (study.began.base, *(arm.settings for arm in arms)):
-        found |= {value: name for name, value in settings.env if not is_setting(name)}
+        name_of_value |= {value: name for name, value in settings.env if not is_setting(name)}
     for path in directory.glob(f"runs/**/{layout.RANK_MANIFEST}"):
-        found |= {value: name for name, value in _changed(path)}
-    return {value: name for value, name in found.items() if len(value) >= _SHORTEST}
+        name_of_value |= {value: name for name, value in _changed(path)}
+    return {value: name for value, name in name_of_value.items() if len(value) >= _SHORTEST}
 
 
 def _changed(path: Path) -> Iterator[tuple[str, str]]:
