@@ -268,7 +268,7 @@ def two_builds() -> FleetSummary:
         for at, it in enumerate(fleet.hosts)
     ]
     profiles = Gathering(
-        digests=pl.DataFrame(), profiles=4, failures=(), read_bytes=1, retried=0, notes=()
+        extracts=pl.DataFrame(), profiles=4, failures=(), read_bytes=1, retried=0, notes=()
     )
     stays = [
         {"op": "all-reduce.1", "group_size": 8, "stride": 1, "members": len(waits)}

@@ -49,8 +49,8 @@ def view(  # noqa: PLR0913 - the options of the command
     Args:
         paths: A Run, profile, stored or predicted Timeline, or study. Several profiles are the
             hosts of one run; two Runs, or a prediction and another input, are compared. Of many
-            hosts, the digests that `explain --executor local --digest` keeps (.digest.parquet), or
-            directories of them.
+            hosts, the extracts that `explain --executor local --extracts` keeps (.extract.parquet),
+            or directories of them.
         with_: Compare with this Run, profile or stored prediction.
         target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
         steps: Show only these steps: A:B stops before B, as in Python; A: and :B also work.

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.field import Field, Form
-from counterpoint.fleet.digest import group_numbers
+from counterpoint.fleet.extract import group_numbers
 from counterpoint.fleet.fleet import Fleet, Matrix
 from counterpoint.fleet.stragglers import often_late
 from counterpoint.hlo.collectives import bus_factor

@@ -261,9 +261,9 @@ def _read_bytes(profile: ProfileBytes) -> Iterator[Recording]:
     elif is_packed(head):
         plain = memoryview(unpack(profile.data, name))
         yield from _read_bytes(_inside(profile, plain, PACKED_ENDING.sub("", name)))
-    elif name.endswith(".digest.parquet"):
+    elif name.endswith(".extract.parquet"):
         raise InputError(
-            f"{name}: digests of profiles, and not a profile", next="use --executor local"
+            f"{name}: extracts of profiles, and not a profile", next="use --executor local"
         )
     else:
         raise InputError(

@@ -1,8 +1,8 @@
-"""The digest of a host's profile: one row of columns per step, op and collective, and its clock.
+"""The extract of a host's profile: one row of columns per step, op and collective, and its clock.
 
-A digest has some hundred kilobytes where the profile has gigabytes. Merged digests are the rows of
-their hosts, in order and without copies, so that they merge in any order and in any tree, always
-with the same result. Docs: docs/formats/digest.md.
+An extract has some hundred kilobytes where the profile has gigabytes. Merged extracts are the rows
+of their hosts, in order and without copies, so that they merge in any order and in any tree, always
+with the same result. Docs: docs/formats/extract.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.reader import program_digest
 from counterpoint.timeline.model import Lane, Timeline
 
-FORMAT: Final = "counterpoint.digest/1"
+FORMAT: Final = "counterpoint.extract/1"
 
 STEPS: Final = {
     "device": pl.UInt16,  # its number on the host
@@ -93,8 +93,8 @@ _MOST_NOTES: Final = 20
 _ORDER: Final = ("host", "devices", "key", "source")
 
 
-def make_digest(timeline: Timeline) -> pl.DataFrame:
-    """Return the digest of each host of a Timeline."""
+def make_extract(timeline: Timeline) -> pl.DataFrame:
+    """Return the extract of each host of a Timeline."""
     if not timeline.devices:
         raise InputError(
             f"{', '.join(timeline.inputs)}: no device activity in this profile",
@@ -307,30 +307,30 @@ def _programs(timeline: Timeline, host: int, devices: list[int]) -> pl.DataFrame
     return pl.DataFrame(rows, schema=PROGRAMS, orient="row")
 
 
-def merge(*digests: pl.DataFrame) -> pl.DataFrame:
-    """Return the digests of all hosts, copies of a profile once."""
-    if not digests:
+def merge(*extracts: pl.DataFrame) -> pl.DataFrame:
+    """Return the extracts of all hosts, copies of a profile once."""
+    if not extracts:
         return pl.DataFrame(schema=SCHEMA)
-    return pl.concat(digests).sort(_ORDER).unique("key", keep="first", maintain_order=True)
+    return pl.concat(extracts).sort(_ORDER).unique("key", keep="first", maintain_order=True)
 
 
-def to_bytes(digest: pl.DataFrame) -> bytes:
-    """Return a digest as a Parquet file."""
+def to_bytes(extract: pl.DataFrame) -> bytes:
+    """Return an extract as a Parquet file."""
     buffer = io.BytesIO()
-    digest.write_parquet(buffer, compression="zstd")
+    extract.write_parquet(buffer, compression="zstd")
     return buffer.getvalue()
 
 
 def from_bytes(data: bytes, name: str) -> pl.DataFrame:
-    """Read a digest; `name` is that of its file."""
+    """Read an extract; `name` is that of its file."""
     try:
         rows = pl.read_parquet(io.BytesIO(data))
     except (ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as failure:
         reason = str(failure).splitlines()[0]
-        raise InputError(f"{name}: not a whole digest: {reason}") from None
+        raise InputError(f"{name}: not a whole extract: {reason}") from None
     if dict(rows.schema) != {name: _instance(kind) for name, kind in SCHEMA.items()}:
         raise InputError(
-            f"{name}: a Parquet file, but no digest of this version of Counterpoint",
+            f"{name}: a Parquet file, but no extract of this version of Counterpoint",
             next="make it again from the profiles",
         )
     return rows
@@ -340,6 +340,6 @@ def _instance(kind: Any) -> Any:  # noqa: ANN401 - a type of polars
     return kind() if isinstance(kind, type) else kind
 
 
-def write_digest(digest: pl.DataFrame, path: str | Path) -> None:
-    """Write merged digests as one Parquet file."""
-    write_whole(Path(path), to_bytes(digest))
+def write_extracts(extracts: pl.DataFrame, path: str | Path) -> None:
+    """Write merged extracts as one Parquet file."""
+    write_whole(Path(path), to_bytes(extracts))
