@@ -20,10 +20,10 @@ from counterpoint.runs.layout import find_runs, is_run
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.processes import start_of
 from counterpoint.runs.reader import list_runs, read_run
-from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.reports import effective_flags, read_compiler_report
 from counterpoint.runs.run import Run, RunSettings
 from counterpoint.runs.scores import seen_steps
+from counterpoint.runs.writer import RankStart, RunStart, RunWriter
 from golden_files import Golden
 
 LOCAL = RunStart(

@@ -295,5 +295,5 @@ def _shifts(extracts: pl.DataFrame) -> tuple[dict[int, int], str]:
         )
     if not runs:
         return dict.fromkeys(range(len(extracts)), 0), ""
-    shifts = find_shifts(runs, one_origin=False)
+    shifts = find_shifts(runs, clocks_agree=False)
     return {host: shifts.by_host.get(host, 0) for host in range(len(extracts))}, shifts.told_by

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.core.injection import FLAG_VARIABLES, flags_in
-from counterpoint.runs.origins import compiling, facts_of, texts_of
 from counterpoint.runs.run import ObservedProcess, Rank, RunSettings
+from counterpoint.runs.setting_history import compiling, facts_of, texts_of
 
 __all__ = ["missing_settings"]
 

@@ -15,9 +15,9 @@ from typing import Final, cast
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.injection import is_noted
 from counterpoint.runs.layout import is_run
-from counterpoint.runs.origins import compiling, facts_of, texts_of
 from counterpoint.runs.reader import read_run
 from counterpoint.runs.run import Rank, Run
+from counterpoint.runs.setting_history import compiling, facts_of, texts_of
 
 __all__ = [
     "CompilerReport",

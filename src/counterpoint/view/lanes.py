@@ -61,7 +61,7 @@ class PictureLane:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Spans:
-    """Spans of one device or host, from the origin on, with the row of each in its table."""
+    """Spans of one device or host, from time 0 on, with the row of each in its table."""
 
     line: Numbers
     op: Numbers
@@ -84,7 +84,7 @@ class _Spans:
         )
 
 
-def origin(timeline: Timeline) -> int:
+def time_zero(timeline: Timeline) -> int:
     """Return the earliest time of a Timeline, from which a picture counts."""
     starts = [
         table["start_ps"].min()

@@ -26,7 +26,7 @@ from counterpoint.view.lanes import (
     PictureLane,
     device_lanes,
     host_lanes,
-    origin,
+    time_zero,
     transfer_lanes,
 )
 from counterpoint.view.levels import Columns, LevelColumns
@@ -97,7 +97,7 @@ def extent(timeline: Timeline) -> tuple[int, int]:
         if len(table)
     ]
     ends += [table["end_ps"].max() for table in (timeline.steps, timeline.runs) if len(table)]
-    since = origin(timeline)
+    since = time_zero(timeline)
     return since, max((int(end) for end in ends if end is not None), default=since)
 
 

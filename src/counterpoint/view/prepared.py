@@ -22,7 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from counterpoint.core.documents import cache_directory, parse_json
+from counterpoint.core.cache import cache_directory
+from counterpoint.core.parsing import parse_json
 from counterpoint.view.page import FORMAT, LivePage
 
 _MOST_FILES: Final = 10_000

@@ -253,8 +253,8 @@ def _modules(run: Run) -> Counter[str]:
         ):  # a directory of the user's has those of other runs, too
             with suppress(OSError):
                 text = _LOCATION.sub("", path.read_text(encoding="utf-8", errors="replace"))
-                digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
-                modules[f"{_LOWERED.sub('', path.name)} {digest}"] += 1
+                content_hash = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+                modules[f"{_LOWERED.sub('', path.name)} {content_hash}"] += 1
     return modules
 
 

@@ -22,7 +22,7 @@ from counterpoint.report.document import (
     table,
     words,
 )
-from counterpoint.runs.origins import SettingOrigin
+from counterpoint.runs.setting_history import SettingHistory
 
 _LOST: Final = {
     IssueKind.STRAY: "not a flag",
@@ -115,8 +115,8 @@ def _value(value: str | None) -> str:
 class EffectiveFlags:
     """The flags that a Run or a dump used, beside those that were requested.
 
-    `asked` is the source of the requested flags, None if it is unknown. `origins` say who set each
-    flag and variable, which is known of a Run.
+    `asked` is the source of the requested flags, None if it is unknown. `histories` say who set
+    each flag and variable, which is known of a Run.
     """
 
     where: str
@@ -126,12 +126,11 @@ class EffectiveFlags:
     asked: str | None
     used: tuple[EffectiveFlag, ...]
     differences: tuple[Difference, ...]
-    origins: tuple[SettingOrigin, ...] = ()
+    histories: tuple[SettingHistory, ...] = ()
 
     def set_by(self, flag: str) -> str | None:
         """Return who set the value of a flag that took effect, if that is known."""
-        origins = (origin for origin in self.origins if origin.name == flag)
-        return next((origin.last.by for origin in origins), None)
+        return next((it.last.by for it in self.histories if it.name == flag), None)
 
     @property
     def lost(self) -> tuple[EffectiveFlag, ...]:
@@ -175,8 +174,8 @@ def _requested(effective: EffectiveFlags) -> list[Section]:
     if not requested:
         return []
     rows = sorted(requested, key=lambda flag: _ORDER.index(flag.outcome))
-    origins = [effective.set_by(flag.name) for flag in rows]
-    set_by = [words("set by", [by or "" for by in origins])] if any(origins) else []
+    setters = [effective.set_by(flag.name) for flag in rows]
+    set_by = [words("set by", [by or "" for by in setters])] if any(setters) else []
     flags = table(
         words("flag", [flag.name for flag in rows]),
         words("requested", [_shown_value(flag.asked) for flag in rows]),
@@ -205,11 +204,11 @@ def _elsewhere(effective: EffectiveFlags) -> list[Section]:
 
 def _repeated(effective: EffectiveFlags) -> list[Section]:
     """List the settings that were set more than once, in order."""
-    repeated = [origin for origin in effective.origins if len(origin.writes) > 1]
+    repeated = [history for history in effective.histories if len(history.writes) > 1]
     rows = [
-        (origin.name, write, counts)
-        for origin in repeated
-        for write, counts in zip(origin.writes, counting(origin), strict=True)
+        (history.name, write, counts)
+        for history in repeated
+        for write, counts in zip(history.writes, counting(history), strict=True)
     ]
     if not rows:
         return []
@@ -219,22 +218,22 @@ def _repeated(effective: EffectiveFlags) -> list[Section]:
         words("set by", [write.by for _, write, _ in rows]),
         words("", ["counts" if counts else "" for _, _, counts in rows]),
     )
-    lists = any(is_combined(origin.name) for origin in repeated)
+    lists = any(is_combined(history.name) for history in repeated)
     summary = "the last one counts" + ("; XLA may combine several values of a list" * lists)
     return [Section("Set more than once", summary, (values,))]
 
 
-def counting(origin: SettingOrigin) -> list[bool]:
+def counting(history: SettingHistory) -> list[bool]:
     """Return for each write whether it counts: the last one does, and those combined with it."""
-    *earlier, last = origin.writes
+    *earlier, last = history.writes
     counts, value = [True], last.value
     for write in reversed(earlier):
-        if value is None or write.value is None or not is_combined(origin.name):
+        if value is None or write.value is None or not is_combined(history.name):
             break
-        combined = combine(origin.name, write.value, value)
+        combined = combine(history.name, write.value, value)
         counts.append(combined != value)
         value = combined
-    return [*([False] * (len(origin.writes) - len(counts))), *reversed(counts)]
+    return [*([False] * (len(history.writes) - len(counts))), *reversed(counts)]
 
 
 def _differences(effective: EffectiveFlags) -> list[Section]:

@@ -277,14 +277,14 @@ def effective_json(effective: EffectiveFlags, next: str) -> str:
     ]
     writes = [
         SettingWritten(
-            name=origin.name,
-            variable=origin.variable,
+            name=history.name,
+            variable=history.variable,
             value=write.value,
             by=write.by,
             counts=counts,
         )
-        for origin in effective.origins
-        for write, counts in zip(origin.writes, counting(origin), strict=True)
+        for history in effective.histories
+        for write, counts in zip(history.writes, counting(history), strict=True)
     ]
     return json_text(fill(FlagsEffective, effective, flags=flags, writes=writes, next=next))
 

@@ -115,7 +115,7 @@ class Gathered:
 
     def shared(self, program: EmbeddedProgram) -> EmbeddedProgram:
         """Return the first program with the same HLO, so that ranks share one parsed Program."""
-        stored = program.digest or sha256(program.load()).digest()
+        stored = program.content_hash or sha256(program.load()).digest()
         known = self._hlo.get(stored)
         if known is None:
             known = self._hlo.setdefault(program_digest(program.load()), program)
@@ -128,14 +128,14 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
 
     Copies of a host are skipped; `alone`: there is no other host.
     """
-    origin = summarize_recording(recording, alone=alone)
-    require_same_kind(gathered.hosts, origin)
-    if copied := copy_note(gathered.hosts, origin):
+    summary = summarize_recording(recording, alone=alone)
+    require_same_kind(gathered.hosts, summary)
+    if copied := copy_note(gathered.hosts, summary):
         gathered.notes.append(copied)
         return
     host = len(gathered.hosts)
-    gathered.hosts.append(origin)
-    recording = on_clock_of(gathered.hosts[0], origin, without_idle_devices(recording))
+    gathered.hosts.append(summary)
+    recording = on_clock_of(gathered.hosts[0], summary, without_idle_devices(recording))
     recording = distinguish_programs(recording)
     keys = program_order(recording)
     index_of = identify(gathered.programs, recording, keys, host, gathered.shared)
@@ -414,17 +414,17 @@ def _host_notes(gathered: Gathered, program: int | None) -> list[str]:
     return notes + other_times([(host.source, host.interval_ns) for host in gathered.hosts])
 
 
-def _hosts(origins: Sequence[RecordingSummary]) -> list[Host]:
+def _hosts(summaries: Sequence[RecordingSummary]) -> list[Host]:
     """Return hosts by name; several processes of one machine are distinguished by number."""
-    shared = Counter(origin.host for origin in origins)
+    shared = Counter(summary.host for summary in summaries)
     met: Counter[str] = Counter()
     hosts: list[Host] = []
-    for origin in origins:
-        name = f"{origin.host} #{met[origin.host]}" if shared[origin.host] > 1 else origin.host
-        met[origin.host] += 1
-        zero = zero_of(origins[0], origin)
-        told = origin.tells_host
-        hosts.append(Host(name=name, source=origin.source, zero_ns=zero, is_recorded=told))
+    for summary in summaries:
+        name = f"{summary.host} #{met[summary.host]}" if shared[summary.host] > 1 else summary.host
+        met[summary.host] += 1
+        zero = zero_of(summaries[0], summary)
+        told = summary.tells_host
+        hosts.append(Host(name=name, source=summary.source, zero_ns=zero, is_recorded=told))
     return hosts
 
 
@@ -487,7 +487,7 @@ def _matched(tables: _Tables, gathered: Gathered) -> tuple[_Tables, str]:
         tables.markers,
         step_ends(tables.spans, tables.ops, tables.runs, hosts, program),
         hosts,
-        one_origin=all(host.zero_ns is not None for host in gathered.hosts),
+        clocks_agree=all(host.zero_ns is not None for host in gathered.hosts),
     )
     return replace(tables, runs=runs), matched_by
 

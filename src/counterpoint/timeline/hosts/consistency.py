@@ -178,7 +178,7 @@ def suspect_copies(hosts: Sequence[RecordingSummary]) -> list[str]:
 
 def require_same_kind(hosts: Sequence[RecordingSummary], new: RecordingSummary) -> None:
     """Raise if GPU and TPU profiles, or measured and predicted ones, are mixed."""
-    kinds = {device.kind: origin.source for origin in (*hosts, new) for device in origin.devices}
+    kinds = {device.kind: host.source for host in (*hosts, new) for device in host.devices}
     if len(kinds) > 1:
         named = ", ".join(f"{kind} in {source}" for kind, source in sorted(kinds.items()))
         raise InputError(
@@ -186,7 +186,7 @@ def require_same_kind(hosts: Sequence[RecordingSummary], new: RecordingSummary) 
             why="several profiles are read as the hosts of one run",
             next="explain each separately",
         )
-    bases = {origin.basis: origin.source for origin in (*hosts, new)}
+    bases = {host.basis: host.source for host in (*hosts, new)}
     if len(bases) > 1:
         predicted = bases[Basis.PREDICTED]
         measured = next(source for basis, source in bases.items() if basis is not Basis.PREDICTED)

@@ -59,10 +59,10 @@ class Shifts:
 LAST: Final = "in their order, backward from the last"
 
 
-def find_shifts(hosts: dict[int, HostRuns], *, one_origin: bool) -> Shifts:
+def find_shifts(hosts: dict[int, HostRuns], *, clocks_agree: bool) -> Shifts:
     """Match the runs of each host with those of the first.
 
-    `one_origin` is true if the clocks roughly agree.
+    `clocks_agree`: roughly, so that runs can be matched by their times.
     """
     first = next(iter(hosts))
     for told_by, numbers in (
@@ -81,7 +81,7 @@ def find_shifts(hosts: dict[int, HostRuns], *, one_origin: bool) -> Shifts:
     if len(known) == len(hosts):
         return Shifts(known, "the sequence of collectives")
     counts = {len(runs.index) for runs in hosts.values()}
-    if one_origin and len(counts) > 1:
+    if clocks_agree and len(counts) > 1:
         by_clock = {host: _by_clock(hosts[first], runs) for host, runs in hosts.items()}
         known = {host: shift for host, shift in by_clock.items() if shift is not None}
         if len(known) == len(hosts):
@@ -150,7 +150,7 @@ def match_hosts(
     ends: pl.DataFrame,
     host_of_device: Sequence[int],
     *,
-    one_origin: bool,
+    clocks_agree: bool,
 ) -> tuple[pl.DataFrame, str]:
     """Return the runs with the same `index` for counterparts, and how they were matched.
 
@@ -166,7 +166,7 @@ def match_hosts(
         )
         for host in program_runs["host"].unique().sort().to_list()
     }
-    shifts = find_shifts(hosts, one_origin=one_origin)
+    shifts = find_shifts(hosts, clocks_agree=clocks_agree)
     by_host = shifts.by_host
     least = min(int(own.index[0]) + by_host[host] for host, own in hosts.items())
     shift = of_host.replace_strict(by_host, default=0, return_dtype=pl.Int64) - least

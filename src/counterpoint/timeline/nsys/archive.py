@@ -92,8 +92,10 @@ class Archive:
             if match and match[4] in (None, rank):
                 data = self._read(name)
                 load = self._loader(name, data) if match[3] else _constant(data)
-                digest = sha256(data).digest()
-                programs[str(int(match[1]))] = EmbeddedProgram(match[2], load, digest=digest)
+                content_hash = sha256(data).digest()
+                programs[str(int(match[1]))] = EmbeddedProgram(
+                    match[2], load, content_hash=content_hash
+                )
         return programs
 
     def chip(self, rank: str | None) -> str | None:

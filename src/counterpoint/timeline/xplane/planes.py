@@ -126,19 +126,19 @@ class PlaneLine:
     end: int
 
 
-def starts(line: PlaneLine, events: Events, origin_ns: int) -> NDArray[np.int64]:
-    """Return when events of a line start, in picoseconds since the origin."""
+def starts(line: PlaneLine, events: Events, zero_ns: int) -> NDArray[np.int64]:
+    """Return when events of a line start, in picoseconds since time 0."""
     if len(events):
         low = min(events.offset_ps.min(), events.duration_ps.min())
         high = max(events.offset_ps.max(), events.duration_ps.max())
         if low < -LATEST_PS or high > LATEST_PS or events.duration_ps.min() < 0:
             raise Malformed(f"an event of line {line.name!r} has an impossible time")
-    return events.offset_ps + base_ps(line, origin_ns)
+    return events.offset_ps + base_ps(line, zero_ns)
 
 
-def base_ps(line: PlaneLine, origin_ns: int) -> int:
-    """Return when a line starts, in picoseconds since the origin."""
-    base = (line.timestamp_ns - origin_ns) * 1000
+def base_ps(line: PlaneLine, zero_ns: int) -> int:
+    """Return when a line starts, in picoseconds since time 0."""
+    base = (line.timestamp_ns - zero_ns) * 1000
     if abs(base) > LATEST_PS:
         raise Malformed(f"line {line.name!r} has an impossible start")
     return base
