@@ -77,7 +77,7 @@ def find_cycle(
         return None
     first = max(of_device, key=lambda device: (len(of_device[device]), -device))
     reference = of_device[first]
-    cycle = _found(reference, _kinds(runs, names, roles), roles)
+    cycle = _usual_word(reference, _kinds(runs, names, roles), roles)
     if cycle is None:
         return None
     return _on_all_devices(cycle, of_device, reference)
@@ -152,13 +152,13 @@ def _kinds(
     return [alike, of_function] if of_function != alike else [alike]
 
 
-def _found(
+def _usual_word(
     runs: pl.DataFrame, choices: list[dict[int, int]], roles: ProgramRoles | None
 ) -> _Word | None:
     for last, kinds in enumerate(choices, start=1 - len(choices)):
-        cycle = _word(runs, kinds, roles, every=last < 0)
-        if cycle is not None:
-            return cycle
+        word = _word(runs, kinds, roles, every=last < 0)
+        if word is not None:
+            return word
     return None
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from counterpoint.timeline.model import OPS, EmbeddedProgram, ProgramEntry
 from counterpoint.timeline.recording import Recording
-from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, Programs
+from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, Programs, RunsOfSpans
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,7 @@ class AssignedOps:
 
 
 def assign_programs(
-    ops: pl.DataFrame, programs: Programs, op_of_span: NDArray[np.uint32], runs: FoundRuns
+    ops: pl.DataFrame, programs: Programs, op_of_span: NDArray[np.uint32], runs: RunsOfSpans
 ) -> AssignedOps:
     """Assign a program to every op that has none but executes in a run."""
     if (programs != NO_PROGRAM).all():

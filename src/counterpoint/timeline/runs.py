@@ -20,7 +20,7 @@ from counterpoint.core.threads import on_threads
 from counterpoint.timeline.model import Schema
 from counterpoint.timeline.recording import Recording
 
-FOUND: Final[Schema] = {
+RUN_SCHEMA: Final[Schema] = {
     "device": pl.UInt16,
     "program": pl.UInt16,
     "key": pl.Int64,  # the profiler's run id, if there is one
@@ -43,7 +43,7 @@ _BLOCK: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FoundRuns:
+class RunsOfSpans:
     """Runs sorted by device and start, and the run of each span (NO_RUN: in none)."""
 
     runs: pl.DataFrame
@@ -55,7 +55,7 @@ def find_runs(
     op_program: Programs,
     execution_program: Programs,
     positions: NDArray[np.int32],
-) -> FoundRuns:
+) -> RunsOfSpans:
     """Find the runs of one recording.
 
     `op_program` and `execution_program` give the program of each row of those tables, NO_PROGRAM
@@ -79,7 +79,7 @@ def find_runs(
     return _by_counting(spans)
 
 
-def _without_cut(all_runs: FoundRuns, spans: Longs) -> FoundRuns:
+def _without_cut(all_runs: RunsOfSpans, spans: Longs) -> RunsOfSpans:
     """Remove runs cut off by the start or end of the profile; `spans` is the number of each run's.
 
     They are the first or last of their program on a device and lack most of its spans.
@@ -98,10 +98,10 @@ def _without_cut(all_runs: FoundRuns, spans: Longs) -> FoundRuns:
         return all_runs
     place = np.append(np.where(cut, NO_RUN, np.cumsum(~cut) - 1), NO_RUN).astype(np.uint32)
     at = np.minimum(run_of, len(runs))
-    return FoundRuns(runs.filter(~pl.Series(cut)), place[at])
+    return RunsOfSpans(runs.filter(~pl.Series(cut)), place[at])
 
 
-def _by_key(spans: pl.DataFrame, op_program: Programs) -> FoundRuns:
+def _by_key(spans: pl.DataFrame, op_program: Programs) -> RunsOfSpans:
     """Group spans of one device and program by run id; in numpy, for speed.
 
     Spans are stored line by line, and thousands in a row are of one run: such a stretch is grouped
@@ -127,7 +127,7 @@ def _by_key(spans: pl.DataFrame, op_program: Programs) -> FoundRuns:
     columns = {"device": device[first], "program": own[first], "key": key[first]}
     columns |= {"start_ps": begin, "end_ps": end}
     runs = pl.DataFrame({name: column[order] for name, column in columns.items()})
-    whole = FoundRuns(runs.cast({**FOUND}), np.repeat(run_of, lengths))
+    whole = RunsOfSpans(runs.cast({**RUN_SCHEMA}), np.repeat(run_of, lengths))
     return _without_cut(whole, count[order])
 
 
@@ -168,7 +168,7 @@ def _stretches(spans: pl.DataFrame, op_program: Programs) -> Callable[[slice], L
 
 def _by_execution(
     spans: pl.DataFrame, executions: pl.DataFrame, execution_program: Programs
-) -> FoundRuns:
+) -> RunsOfSpans:
     """Assign each span to the execution during which it starts on its device."""
     runs = (
         executions.select("device", "start_ps", end_ps=pl.col("start_ps") + pl.col("dur_ps"))
@@ -190,14 +190,14 @@ def _by_execution(
         inside = (at >= first) & (start[rows] < run_end[np.maximum(at, first)])
         same = (program[rows] == NO_PROGRAM) | (program[rows] == run_program[at])
         run_of[rows[inside & same]] = at[inside & same]
-    return FoundRuns(_without_keys(runs), run_of)
+    return RunsOfSpans(_without_keys(runs), run_of)
 
 
 def _without_keys(runs: pl.DataFrame) -> pl.DataFrame:
-    return runs.with_columns(key=pl.lit(None, pl.Int64)).select(*FOUND).cast({**FOUND})
+    return runs.with_columns(key=pl.lit(None, pl.Int64)).select(*RUN_SCHEMA).cast({**RUN_SCHEMA})
 
 
-def _by_counting(spans: pl.DataFrame) -> FoundRuns:
+def _by_counting(spans: pl.DataFrame) -> RunsOfSpans:
     """Split each program's spans on a device wherever its marking op starts."""
     device, program = spans["device"].to_numpy(), spans["program"].to_numpy()
     op, position = spans["op"].to_numpy(), spans["position"].to_numpy()
@@ -214,7 +214,7 @@ def _by_counting(spans: pl.DataFrame) -> FoundRuns:
         parts.append(np.stack([*of_first, np.maximum.reduceat(end[rows], first)]).astype(np.int64))
         count += len(first)
     if not parts:
-        return FoundRuns(pl.DataFrame(schema=FOUND), run_of)
+        return RunsOfSpans(pl.DataFrame(schema=RUN_SCHEMA), run_of)
     stacked = np.concatenate(parts, axis=1)
     order = np.lexsort((stacked[2], stacked[0]))
     place = np.empty(count, np.uint32)
@@ -222,7 +222,7 @@ def _by_counting(spans: pl.DataFrame) -> FoundRuns:
     inside = run_of != NO_RUN
     run_of[inside] = place[run_of[inside]]
     columns = zip(("device", "program", "start_ps", "end_ps"), stacked[:, order], strict=True)
-    return FoundRuns(_without_keys(pl.DataFrame(dict(columns))), run_of)
+    return RunsOfSpans(_without_keys(pl.DataFrame(dict(columns))), run_of)
 
 
 def _groups(

@@ -107,7 +107,7 @@ is one of several slow steps, of a hook for example.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FoundSteps:
+class StepsOfRuns:
     """Steps per device, the step of each run (null: none), and how they were found."""
 
     steps: pl.DataFrame
@@ -126,7 +126,7 @@ def find_steps(
     *,
     predicted: bool = False,
     roles: ProgramRoles | None = None,
-) -> FoundSteps:
+) -> StepsOfRuns:
     """Find the steps of a Timeline from its runs (with `index`) and its markers (with `host`).
 
     Spans are used if the profile names no program. A predicted step that was stored as a trace ends
@@ -402,7 +402,7 @@ def _to_the_next(steps: pl.DataFrame) -> pl.DataFrame:
 
 def _finish(
     steps: pl.DataFrame, rule: str, runs: pl.DataFrame, spans: pl.DataFrame, program: int | None
-) -> FoundSteps:
+) -> StepsOfRuns:
     step_of_run = _step_of_run(runs, steps)
     length = pl.col("end_ps") - pl.col("start_ps")
     each = (
@@ -423,7 +423,7 @@ def _finish(
     steps = steps.with_columns(
         whole=pl.col("step").is_in([*seen]), steady=pl.col("step").is_in(steady)
     ).cast({**STEPS})
-    return FoundSteps(steps.select(*STEPS), step_of_run, program, rule, (*more, *notes))
+    return StepsOfRuns(steps.select(*STEPS), step_of_run, program, rule, (*more, *notes))
 
 
 def _begins_late(

@@ -71,16 +71,18 @@ class CallReturns:
     def __init__(self, calls: pl.DataFrame, calls_of: Mapping[str, Sequence[int]]) -> None:
         self._calls = calls
         self._calls_of = calls_of
-        self._found: dict[str, tuple[Longs, Longs]] = {}
+        self._times_of: dict[str, tuple[Longs, Longs]] = {}
         self._lock = Lock()  # the devices of a host, on threads, ask for the same functions
 
     def of(self, function: str) -> tuple[Longs, Longs]:
         """Return begin and end of the calls of a function."""
         with self._lock:
-            if function not in self._found:
+            if function not in self._times_of:
                 named = self._calls_of.get(function, ())
-                self._found[function] = _outermost(self._calls.filter(pl.col("name").is_in(named)))
-            return self._found[function]
+                self._times_of[function] = _outermost(
+                    self._calls.filter(pl.col("name").is_in(named))
+                )
+            return self._times_of[function]
 
 
 def functions_of(timeline: Timeline) -> Sequence[str]:

@@ -100,7 +100,7 @@ def check(data: StepData) -> Iterator[Finding]:
     program = data.program
     if program is None or not data.step_ms:
         return
-    repeated = list(_found(data, program))
+    repeated = list(_repeated_sums(data, program))
     memory = memory_of(data)
     if memory is not None and memory.spare is not None:
         extra = sum(it.extra_bytes for it in repeated)
@@ -130,7 +130,7 @@ def check(data: StepData) -> Iterator[Finding]:
     )
 
 
-def _found(data: StepData, program: Program) -> Iterator[_Repeated]:
+def _repeated_sums(data: StepData, program: Program) -> Iterator[_Repeated]:
     """Yield the collectives that could run once, the most exposed first."""
     sums = {it.collective.name: it for it in accumulated_sums(program)}
     own = pl.col("op").is_in(list(sums)) & (pl.col("program") == data.timeline.step_program)

@@ -66,7 +66,7 @@ from counterpoint.timeline.recording import (
     without_idle_devices,
     zero_of,
 )
-from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, find_runs, number_runs
+from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, RunsOfSpans, find_runs, number_runs
 from counterpoint.timeline.steps import dominant, find_steps
 
 _BLOCK: Final = 1 << 16
@@ -207,7 +207,7 @@ def _append_spans(
     recording: Recording,
     row_of: NDArray[np.uint32],
     op_of_span: NDArray[np.uint32],
-    runs: FoundRuns,
+    runs: RunsOfSpans,
     rows_by_start: Mapping[int, NDArray[np.int64]],
 ) -> None:
     """Append a host's spans by device and start; hosts follow each other."""
