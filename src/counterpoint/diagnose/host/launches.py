@@ -78,10 +78,8 @@ class CallReturns:
         """Return begin and end of the calls of a function."""
         with self._lock:
             if function not in self._times_of:
-                named = self._calls_of.get(function, ())
-                self._times_of[function] = _outermost(
-                    self._calls.filter(pl.col("name").is_in(named))
-                )
+                named = pl.col("name").is_in(self._calls_of.get(function, ()))
+                self._times_of[function] = _outermost(self._calls.filter(named))
             return self._times_of[function]
 
 
