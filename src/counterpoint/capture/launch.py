@@ -52,8 +52,8 @@ from counterpoint.runs.outcomes import (
     last_loss_is_nan,
 )
 from counterpoint.runs.reader import read_run
-from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import Run, RunSettings
+from counterpoint.runs.writer import RankStart, RunStart, RunWriter
 from counterpoint.trainers import find_trainer, own_profile_option
 
 Say = Callable[[str], None]

@@ -48,9 +48,9 @@ from counterpoint.report.flags.settings_document import (
     unread_lines,
 )
 from counterpoint.report.flags.settings_json import effective_json
-from counterpoint.runs.origins import origins_in
 from counterpoint.runs.reports import CompilerReport, jaxlib_of, read_compiler_report, variables_of
 from counterpoint.runs.run import Run
+from counterpoint.runs.setting_history import histories_in
 
 
 def list_flags(
@@ -226,7 +226,7 @@ def effective(  # noqa: PLR0913 - the options of the command
         asked=requested_by,
         used=tuple(_as_logged(flag, reported.run) for flag in used),
         differences=differences(reported.modules),
-        origins=origins_in(reported.run, rank) if reported.run else (),
+        histories=histories_in(reported.run, rank) if reported.run else (),
     )
     if json:
         write_result(effective_json(found, next_command(found)))

@@ -25,7 +25,7 @@ from counterpoint.compile.allocator import planned_bytes
 from counterpoint.compile.interpreter import Interpreter, installed_version, version_in
 from counterpoint.compile.job import outcome_of
 from counterpoint.compile.task import CompileOutput, CompileTask
-from counterpoint.core.documents import cache_directory
+from counterpoint.core.cache import cache_directory
 from counterpoint.core.outputs import whole_file
 
 FORMAT: Final = 1

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import UsageError, parse_json
-from counterpoint.core.documents import cache_directory
+from counterpoint.core.cache import cache_directory
 from counterpoint.core.outputs import write_whole
 from counterpoint.flags.flag_parser import FlagParser, ParserReply, ProbeError
 from counterpoint.flags.jaxlib import jaxlib_metadata

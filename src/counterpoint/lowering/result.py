@@ -17,8 +17,8 @@ from typing import Any, Final
 from counterpoint.core.printable import counted_noun
 from counterpoint.lowering.emulator import OUTCOME
 from counterpoint.lowering.errors import tied_to_python
-from counterpoint.runs.origins import notes_of, origins_of
 from counterpoint.runs.run import RunSettings
+from counterpoint.runs.setting_history import histories_of, notes_of
 
 Say = Callable[[str], None]
 _SOME: Final = 3
@@ -190,7 +190,7 @@ def read_lowering(
         notes=(
             *_iteration_notes(outcome),
             *outcome["notes"],
-            *notes_of(origins_of(outcome["settings"], RunSettings(), flags)),
+            *notes_of(histories_of(outcome["settings"], RunSettings(), flags)),
             *files,
         ),
     )

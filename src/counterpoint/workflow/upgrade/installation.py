@@ -24,7 +24,7 @@ from packaging.version import InvalidVersion, Version
 
 from counterpoint.compile.interpreter import Interpreter
 from counterpoint.core import ArgumentError, CounterpointError, InputError
-from counterpoint.core.documents import cache_directory
+from counterpoint.core.cache import cache_directory
 from counterpoint.core.outputs import whole_directory
 from counterpoint.core.scratch import ScratchDirectory
 from counterpoint.workflow.upgrade.installer import REQUIREMENTS, BasePython, Installer, Unresolved
