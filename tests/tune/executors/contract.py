@@ -53,10 +53,11 @@ def rank():
     names = ("OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "JAX_PROCESS_ID")
     return int(next((os.environ[name] for name in names if name in os.environ), "0"))
 """
-# Flags are put into the variable when a program writes it, or imports jax.
+# Flags are put into the variable when a program imports jax.
 TELL = """
 import json, os, socket, sys
 os.environ.setdefault("XLA_FLAGS", "--xla_own")
+import jax
 about = {"rank": rank(), "node": NODE, "cwd": os.getcwd(), "environment": dict(os.environ)}
 print(json.dumps(about))
 print("aside", file=sys.stderr)
