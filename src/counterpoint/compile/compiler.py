@@ -29,6 +29,7 @@ from counterpoint.compile.workarounds import find_workaround, workaround_notes
 from counterpoint.compile.worker_slot import CompileAttempt, WorkerSlot
 from counterpoint.hardware.target import Target
 from counterpoint.hlo.model.program import Program, launched
+from counterpoint.hlo.proto_reader import module_bytes
 from counterpoint.hlo.reader import read_program
 
 
@@ -92,6 +93,7 @@ class CompiledProgram:
 
     program: Program
     hlo: bytes = field(repr=False)  # HloModuleProto, scheduled
+    buffers: bytes = field(repr=False)  # HloProto: the same with the plan of its buffers
     log: str = field(repr=False)  # the compiler's output
     memory: PlannedMemory
     seconds: float  # the compile alone, when it was done
@@ -176,7 +178,8 @@ def _compiled(
     program = read_program(output.module)
     return CompiledProgram(
         program=program,
-        hlo=output.module,
+        hlo=module_bytes(output.module),
+        buffers=output.module,
         log=output.log,
         memory=PlannedMemory(**outcome.memory, constants=_constant_bytes(program)),
         seconds=outcome.seconds,

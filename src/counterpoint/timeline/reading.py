@@ -34,7 +34,7 @@ from counterpoint.timeline.source import ProfileSource, find_sources
 from counterpoint.timeline.step_range import StepRange, narrow, step_range
 from counterpoint.timeline.storage.parquet import is_timeline, read_parquet
 from counterpoint.timeline.xplane.reader import is_xplane, read_pieces, read_xplane
-from counterpoint.timeline.xplane.riegeli import is_riegeli
+from counterpoint.core.riegeli import is_riegeli
 
 __all__ = ["Progress", "default_memory", "read", "read_source", "serve"]
 

@@ -62,7 +62,7 @@ from counterpoint.timeline.xplane.planes import (
     starts,
 )
 from counterpoint.timeline.xplane.python_samples import SAMPLE, STATS, THREAD
-from counterpoint.timeline.xplane.riegeli import UnreadRiegeli, chunks
+from counterpoint.core.riegeli import UnreadRiegeli, chunks
 from counterpoint.timeline.xplane.transfers import (
     GRAPH_STAT,
     LAUNCHED_PLAINLY,
