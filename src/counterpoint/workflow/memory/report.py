@@ -1,0 +1,96 @@
+"""MemoryReport: the memory of a step against its budget, with what is not known without a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from counterpoint.hardware.target import Target
+from counterpoint.hlo.category import Category, category
+from counterpoint.hlo.memory.plan import BufferPlan
+from counterpoint.hlo.model.program import Program, launched
+from counterpoint.workflow.memory.analysis import MemoryAnalysis, analyze_memory, is_on_device
+from counterpoint.workflow.memory.budget import Budget, Verdict, budget_of, verdict_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MemoryReport:
+    """What a step needs, and whether it fits."""
+
+    name: str
+    target: str | None
+    basis: str
+    analysis: MemoryAnalysis
+    budget: Budget | None
+    verdict: str
+    unknown: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def short_by(self) -> int | None:
+        """Bytes that are missing; None if it fits, or if that is not known."""
+        if self.verdict != Verdict.DOES_NOT or self.budget is None:
+            return None
+        limit = self.budget.pool_bytes if self.budget.is_limit else self.budget.device_bytes
+        return None if limit is None else self.analysis.needs - limit
+
+
+def memory_report(
+    program: Program,
+    plan: BufferPlan,
+    target: Target | None,
+    environment: Mapping[str, str],
+    flags: Mapping[str, str],
+    *,
+    fraction: float | None = None,
+    at: str | None = None,
+    notes: tuple[str, ...] = (),
+) -> MemoryReport:
+    """Return the report of a scheduled program with the plan of its buffers."""
+    on_tpus = target is not None and target.tpu is not None
+    analysis = analyze_memory(program, plan, on_tpus=on_tpus, at=at)
+    budget = None
+    verdict = Verdict.UNKNOWN
+    if target is not None:
+        spaces = [space for space in analysis.spaces if is_on_device(space)]
+        budget = budget_of(
+            target,
+            environment,
+            flags,
+            sum(space.arguments for space in spaces),
+            sum(space.outputs for space in spaces),
+            fraction,
+        )
+        verdict = verdict_of(analysis.needs, budget, on_tpus=on_tpus)
+    named = () if analysis.has_names else (_NO_NAMES,)
+    return MemoryReport(
+        name=program.name,
+        target=None if target is None else str(target),
+        basis="predicted",
+        analysis=analysis,
+        budget=budget,
+        verdict=verdict,
+        unknown=() if on_tpus else tuple(_unknown(program)),
+        notes=(*named, *notes),
+    )
+
+
+_NO_NAMES = (
+    "the program has no names: owners follow from its data flow alone, and phases are not known"
+)
+
+
+def _unknown(program: Program) -> Iterator[str]:
+    """Yield what is not in the plan of a GPU because it needs the device."""
+    attention = [
+        it
+        for computation in launched(program)
+        for it in computation.instructions
+        if category(program, it) is Category.ATTENTION and "cudnn" in it.custom_call_target.lower()
+    ]
+    if attention:
+        yield (
+            f"workspaces of cuDNN's attention ({len(attention)} calls): planned as 0 without the"
+            " device"
+        )
+    yield "what NCCL, CUDA, cuBLAS and kernels take outside of the pool"
