@@ -29,6 +29,8 @@ def checked(result: Result) -> dict[str, Any]:
     text = json.dumps(data, allow_nan=False)
     read = json.loads(text)
     msgspec.convert(read, type(result))
+    if "schema" not in data or not result.__struct_config__.tag:  # a row of a table
+        return data
     if data["schema"] not in _held and len(text) < _LONGEST:
         validator(name_of(data["schema"])).validate(read)
         _held.add(data["schema"])

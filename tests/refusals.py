@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import CounterpointError
+from growing_lists import without_lists
 
 
 def refusal(attempt: Callable[[], object], place: Path | None = None) -> str:
@@ -15,4 +16,4 @@ def refusal(attempt: Callable[[], object], place: Path | None = None) -> str:
     with pytest.raises(CounterpointError) as told:
         attempt()
     text = f"exit {told.value.exit_code}\n{told.value}"
-    return text.replace(str(place), "DIR") if place else text
+    return without_lists(text.replace(str(place), "DIR") if place else text)

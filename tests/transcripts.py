@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from command_line import in_process
+from growing_lists import without_lists
 
 
 class Transcript:
@@ -55,7 +56,7 @@ class Transcript:
 
     @property
     def text(self) -> str:
-        return "\n\n".join(self._parts) + "\n"
+        return without_lists("\n\n".join(self._parts) + "\n")
 
 
 def next_command(printed: str) -> list[str]:

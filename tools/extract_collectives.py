@@ -2,10 +2,10 @@
 
     python tools/extract_collectives.py SOURCE VERSION
 
-It writes `xla_collectives.csv`. SOURCE is `xla/service/gpu/model/collective_interpolator_data.h` of
-an XLA checkout, or the shared object of a compiler plugin, which holds the same text. XLA states
-bytes per second, where the bytes are those of the instruction's shape (for a reduce-scatter, times
-the number of ranks).
+It writes a file for each device, beside its chip's. SOURCE is
+`xla/service/gpu/model/collective_interpolator_data.h` of an XLA checkout, or the shared object of a
+compiler plugin, which holds the same text. XLA states bytes per second, where the bytes are those
+of the instruction's shape (for a reduce-scatter, times the number of ranks).
 """
 
 from __future__ import annotations
@@ -17,15 +17,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import counterpoint.cost.collectives
+import counterpoint.hardware
 from counterpoint.core.errors import InputError, UsageError
 
-DATA: Final = Path(counterpoint.cost.collectives.__file__).with_name("xla_collectives.csv")
+COLLECTIVE_FILES: Final = {
+    "sm_90": "h100.collectives.csv",
+    "sm_100_B200": "b200.collectives.csv",
+    "sm_100_GB200": "gb200.collectives.csv",
+    "sm_103": "gb300.collectives.csv",
+}
+"""The files of XLA's devices in hardware/chips."""
 _RATE: Final = "network_throughput_bytes_per_sec:"
 _HEADER: Final = (
     "# Microseconds of collectives within one NVLink domain, measured by XLA's developers:\n"
     "# openxla/xla, xla/service/gpu/model/collective_interpolator_data.h (Apache-2.0), as in {}.\n"
-    "# device,kind,ranks,groups or pattern,bytes=microseconds ... Bytes as nccl-tests counts.\n"
+    "# kind,ranks,groups or pattern,bytes=microseconds ... Bytes as nccl-tests counts.\n"
 )
 
 Key = tuple[str, str, int, str]
@@ -98,11 +104,18 @@ def _main(arguments: list[str]) -> None:
     found = extract(text)
     if not found:
         raise InputError(f"{arguments[0]} holds no table of collectives")
-    lines = [
-        ",".join((*map(str, key), " ".join(f"{s}={t * 1e6:.6g}" for s, t in sorted(it.items()))))
-        for key, it in sorted(found.items())
-    ]
-    DATA.write_text(_HEADER.format(arguments[1]) + "\n".join(lines) + "\n", "utf-8")
+    for device, name in COLLECTIVE_FILES.items():
+        lines = [
+            ",".join((*map(str, layout), _points(seconds)))
+            for (measured, *layout), seconds in sorted(found.items())
+            if measured == device
+        ]
+        file = Path(counterpoint.hardware.__file__).with_name("chips") / name
+        file.write_text(_HEADER.format(arguments[1]) + "\n".join(lines) + "\n", "utf-8")
+
+
+def _points(seconds: dict[int, float]) -> str:
+    return " ".join(f"{size}={it * 1e6:.6g}" for size, it in sorted(seconds.items()))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     python tools/extract_gemm_rates.py matmul_interpolator_data.h 0.10.2
 
 Both hold the table as text: the FLOP/s of each device, batch and shape, by type. The price needs 3
-digits of it, one line for each device and type. Types with rates above the chip's peak are left
-out, because they are measurement errors (FP8 on sm_90).
+digits of it, in a file for each device beside its chip's, with a line for each type. Types with
+rates above the chip's peak are left out, because they are measurement errors (FP8 on sm_90).
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import counterpoint.cost.tables
+import counterpoint.hardware
 
 AXIS: Final = (256, 512, 1024, 2048, 4096)
 BATCHES: Final = (1, 2, 4)
+GEMM_FILES: Final = {"sm_90": "h100.gemm.txt", "sm_100_B200": "b200.gemm.txt"}
+"""The files of XLA's devices in hardware/chips."""
 _WRONG: Final = {("sm_90", "f8")}
 _TYPES: Final = {"bf16xbf16->bf16": "bf16", "f32xf32->f32": "f32", "f8e4m3fnxf8e4m3fn->bf16": "f8"}
 _DEVICE: Final = re.compile(
@@ -51,21 +53,23 @@ def _rows(device: str, part: bytes) -> Iterator[tuple[Key, Shape, float]]:
                 yield (device, kind), (batch, m, n, k), float(rate)
 
 
-def lines(rates: dict[Key, dict[Shape, float]], version: str) -> Iterator[str]:
-    """The file that we ship."""
+def lines(rates: dict[Key, dict[Shape, float]], device: str, version: str) -> Iterator[str]:
+    """The file of a device that we ship."""
     yield f"# GEMM rates that XLA ships (openxla/xla, Apache-2.0, as in jaxlib {version}),"
     yield "# xla/service/gpu/model/matmul_interpolator_data.h; made by tools/extract_gemm_rates.py."
-    yield "# device, type, then TFLOP/s for batch 1 2 4, m, n, k 256 512 1024 2048 4096, k fastest."
-    for (device, kind), by_shape in sorted(rates.items()):
-        shapes = [(b, m, n, k) for b in BATCHES for m in AXIS for n in AXIS for k in AXIS]
-        yield f"{device} {kind} " + " ".join(f"{by_shape[it] / 1e12:.3g}" for it in shapes)
+    yield "# Type, then TFLOP/s for batch 1 2 4, m, n, k 256 512 1024 2048 4096, k fastest."
+    shapes = [(b, m, n, k) for b in BATCHES for m in AXIS for n in AXIS for k in AXIS]
+    for (measured, kind), by_shape in sorted(rates.items()):
+        if measured == device:
+            yield f"{kind} " + " ".join(f"{by_shape[it] / 1e12:.3g}" for it in shapes)
 
 
 def main(source: str, version: str) -> None:
-    """Write the table where the package reads it."""
-    target = Path(counterpoint.cost.tables.__file__).with_name("gemm_rates.txt")
-    text = "\n".join(lines(read_rates(Path(source).read_bytes()), version))
-    target.write_text(text + "\n", encoding="utf-8")
+    """Write the tables where the package reads them."""
+    rates = read_rates(Path(source).read_bytes())
+    for device, name in GEMM_FILES.items():
+        file = Path(counterpoint.hardware.__file__).with_name("chips") / name
+        file.write_text("\n".join(lines(rates, device, version)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

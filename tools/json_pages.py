@@ -6,7 +6,8 @@ A page is written by hand, but for what stands between these two lines, which `m
     <!-- end of fields -->
 
 It is a table of the keys of the schema `counterpoint.explain/1`, and one of each object in it, with
-the docstring of its type above.
+the docstring of its type above. Between `<!-- figures -->` and `<!-- end of figures -->` stand the
+numbers for trackers.
 """
 
 from __future__ import annotations
@@ -18,31 +19,53 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
+from counterpoint.report.summary import FIGURES
 from result_types import fields_by_key, hints_of, kinds_in, objects_in, results
 
 _REGION: Final = re.compile(r"(<!-- fields: (\S+) -->\n).*?(?=<!-- end of fields -->)", re.DOTALL)
-_WORDS: Final = {str: "string", int: "int", float: "number", bool: "bool", type(None): "null"}
+_FIGURES: Final = re.compile(r"(<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.DOTALL)
+_WORDS: Final = {
+    str: "string",
+    int: "int",
+    float: "number",
+    bool: "bool",
+    type(None): "null",
+    Any: "object",
+}
 
 
 def pages_of_fields(docs: Path) -> Mapping[str, str]:
-    """The pages with tables of fields, by their paths within docs, as they have to be."""
+    """The pages with such tables, by their paths within docs, as they have to be."""
     pages: dict[str, str] = {}
     for page in sorted((docs / "reference").glob("*.md")):
         text = page.read_text("utf-8")
-        if _REGION.search(text):
-            made = _REGION.sub(lambda region: region[1] + "\n" + field_tables(region[2]), text)
+        if _REGION.search(text) or _FIGURES.search(text):
+            made = _REGION.sub(_filled, text)
+            made = _FIGURES.sub(lambda region: f"{region[1]}\n{_figures_table()}\n", made)
             pages[page.relative_to(docs).as_posix()] = made
     return pages
 
 
-def field_tables(schema: str) -> str:
+def _filled(region: re.Match[str]) -> str:
+    """The region with its tables; their headings are below the one that the page has above it."""
+    above = _REGION.sub("", region.string[: region.start()])
+    own = re.findall(r"^(#+) ", above, re.MULTILINE)[-1]
+    return f"{region[1]}\n{field_tables(region[2], f'{own}#')}"
+
+
+def field_tables(schema: str, level: str = "##") -> str:
     """The tables of a schema: its own keys, and the objects in it, outermost first."""
     top = results()[schema]
     parts = ["\n".join(_table(top, schema))]
     for kind, paths in objects_in(top).items():
         heading = ", ".join(f"`{path}`" for path in paths)
-        parts.append("\n".join((f"## {heading}", "", _described(kind), "", *_table(kind))))
+        parts.append("\n".join((f"{level} {heading}", "", _described(kind), "", *_table(kind))))
     return "\n\n".join(parts) + "\n\n"
+
+
+def _figures_table() -> str:
+    rows = (f"| `{name}` | {unit} | {meaning} |\n" for name, (unit, meaning) in FIGURES.items())
+    return "".join(("| number | unit | meaning |\n", "|---|---|---|\n", *rows))
 
 
 def _table(kind: type[Any], schema: str | None = None) -> Iterator[str]:

@@ -1,11 +1,9 @@
 """Write what is made from the catalogue, recipes, rules and the types of all JSON.
 
-    make docs        (python tools/make_docs.py docs)
+make docs        (python tools/make_docs.py docs)
 
-These are pages of docs/, and the types of results in web/.
-
-It also renews the releases that other pages quote from what was observed (release_marks.py). A test
-compares the committed files with what this script generates.
+renewed = {**marked_pages(docs), **pages_of_fields(docs), **pages_with_tables(docs)}
+for path, text in {**pages, **renewed}.items():
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from pathlib import Path
 from counterpoint.cli.explain_code import RULES
 from json_pages import pages_of_fields
 from json_schemas import json_schemas
+from made_tables import pages_with_tables
 from recipe_pages import recipes_of_others
 from release_marks import marked_pages
 from rule_pages import rule_pages
@@ -44,7 +43,8 @@ def write_pages(docs: Path) -> None:
     for old in (*docs.glob("rules/*.md"), *docs.glob("reference/schema/*.json")):
         if str(old.relative_to(docs)) not in pages:
             old.unlink()
-    for path, text in {**pages, **marked_pages(docs), **pages_of_fields(docs)}.items():
+    renewed = {**marked_pages(docs), **pages_of_fields(docs), **pages_with_tables(docs)}
+    for path, text in {**pages, **renewed}.items():
         (docs / path).parent.mkdir(parents=True, exist_ok=True)
         (docs / path).write_text(text, encoding="utf-8")
 

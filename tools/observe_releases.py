@@ -34,7 +34,8 @@ from counterpoint.flags.observed import (
     observed_releases,
 )
 from counterpoint.flags.release_number import version_number
-from counterpoint.hardware.gpu import find_gpu, target_config
+from counterpoint.hardware.chip import find_gpu
+from counterpoint.hardware.target_config import target_config
 
 PROGRAMS: Final = Path(__file__).with_name("release_programs.py")
 LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"

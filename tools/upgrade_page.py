@@ -27,7 +27,6 @@ from counterpoint.flags.history import ReleaseDiff
 from counterpoint.flags.settings import Settings
 from counterpoint.hardware.targets import parse_target
 from counterpoint.report import units
-from counterpoint.report.explain.compare_tables import signed
 from counterpoint.workflow.upgrade import (
     LEAST_MOVE,
     LeftOutFlag,
@@ -144,7 +143,7 @@ def _what(change: Upgrade) -> str:
 
 
 def _kind(one: StepChangeOfKind) -> str:
-    return f"{one.kind} {signed([one.difference_ms])[0]} ms"
+    return f"{one.kind} {units.differences([one.difference_ms])[0]} ms"
 
 
 def _explained(change: Upgrade) -> Iterator[str]:

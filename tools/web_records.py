@@ -11,7 +11,7 @@ from dataclasses import is_dataclass
 from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
-from counterpoint.core.field import Field
+from counterpoint.core.field import Field, Form
 from counterpoint.report.json import Result
 from result_types import columns_of, fields_by_key, hints_of, kinds_in, objects_in, results
 
@@ -25,7 +25,7 @@ _HEAD: Final = """\
 export interface FieldColumn {
   key: string;
   title: string;
-  form: "ms" | "range" | "share" | "count" | "bytes" | "GB/s" | "word" | "name" | "place";
+  form: FORMS;
   digits: number;
   meaning: string;
   unknown: string;
@@ -41,7 +41,10 @@ def web_records() -> str:
         for kind in (results()[name], *objects_in(results()[name])):
             kinds.update(dict.fromkeys((*_bases(kind), kind)))
     tables = [kind for kind in kinds if columns_of(kind)]
-    return "\n".join((_HEAD, *map(_interface, kinds), *map(_columns, tables)))
+    forms = " | ".join(json.dumps(form.value) for form in Form)
+    return "\n".join(
+        (_HEAD.replace("FORMS", forms), *map(_interface, kinds), *map(_columns, tables))
+    )
 
 
 def _bases(kind: type[Any]) -> Iterator[type[Any]]:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.cli.tune import beginning
-from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
-from counterpoint.cli.tune_request import TuneOptions, read_request
 from counterpoint.core import UsageError
+from counterpoint.report.tune.progress import beginning
+from counterpoint.tune.command_line import read_request
 from counterpoint.tune.first_record import first_record
+from counterpoint.tune.options import RaceOptions, TriedOptions, TuneOptions
 from counterpoint.tune.request import TuneRequest
 from counterpoint.tune.study.directory import open_study
 from counterpoint.tune.study.records import StudyEnded
@@ -40,10 +40,9 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
 def asked(budget: str | None = None) -> TuneRequest:
     given = TuneOptions(
-        TriedOptions(arm=("--xla_a=1",)),
-        SearchOptions(),
-        RaceOptions(budget=budget),
-        PlaceOptions(executor="local"),
+        tried=TriedOptions(arm=("--xla_a=1",)),
+        race=RaceOptions(budget=budget),
+        executor="local",
     )
     return read_request(("true",), given, Path("s"))
 

@@ -6,16 +6,30 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from command_line import in_process
 from counterpoint.cli.app import main
-from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
-from counterpoint.cli.tune_request import TuneOptions, read_budget, read_request, read_share
+from counterpoint.core.bounds import read_share
 from counterpoint.core.errors import UsageError
+from counterpoint.tune.budget import read_budget
+from counterpoint.tune.command_line import read_request
+from counterpoint.tune.executors.choose import ExecutorOptions
+from counterpoint.tune.executors.executor import TrialLimits
+from counterpoint.tune.executors.local import LocalOptions
+from counterpoint.tune.options import (
+    PlaceOptions,
+    RaceOptions,
+    SearchOptions,
+    TriedOptions,
+    TuneOptions,
+)
 from counterpoint.tune.plan import Budget
 from counterpoint.tune.request import TuneRequest
+from counterpoint.workflow.forecast.options import ForecastOptions, Where
+from counterpoint.workflow.variant import BaseSettings
 
 Run = Callable[..., tuple[int, str, str]]
 TRAIN = ("python", "train.py")
@@ -46,19 +60,13 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
 def asked(
     *command: str,
-    tried: TriedOptions | None = None,
-    search: SearchOptions | None = None,
-    race: RaceOptions | None = None,
-    place: PlaceOptions | None = None,
+    predict: tuple[str, ...] | None = None,
+    target: str | None = None,
     out: Path | None = None,
+    **groups: Any,  # noqa: ANN401 - those of TuneOptions
 ) -> TuneRequest:
-    given = TuneOptions(
-        tried or TriedOptions(),
-        search or SearchOptions(),
-        race or RaceOptions(),
-        place or PlaceOptions(),
-    )
-    return read_request(command, given, out)
+    options = TuneOptions(where=Where(target=target), **groups)
+    return read_request(command, options, out, predict)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +108,7 @@ def test_two_hours_are_the_budget_where_none_is_given_and_something_is_run() -> 
     assert asked(*TRAIN, tried=arm).plan.budget == Budget(seconds=7200.0)
     given = RaceOptions(budget="20 trials")
     assert asked(*TRAIN, tried=arm, race=given).plan.budget == Budget(trials=20)
-    search = SearchOptions(predict=("step.mlir",), target="8xH100")
-    assert asked(search=search).plan.budget == Budget()
+    assert asked(predict=("step.mlir",), target="8xH100").plan.budget == Budget()
 
 
 def test_options_of_the_command_are_arms() -> None:
@@ -118,7 +125,7 @@ def test_a_share_as_people_write_it() -> None:
 
 
 def test_a_command_with_a_target_is_predicted_and_run() -> None:
-    made = asked(*TRAIN, search=SearchOptions(target="2x8xH100"), race=RaceOptions(confirm=4))
+    made = asked(*TRAIN, target="2x8xH100", search=SearchOptions(confirm=4))
     assert (made.measure, made.predicts, made.workload, made.confirm) == (True, True, None, 4)
     assert made.command == TRAIN
     assert made.prediction is not None
@@ -126,11 +133,8 @@ def test_a_command_with_a_target_is_predicted_and_run() -> None:
 
 def test_a_command_alone_is_run_and_a_workload_alone_predicted(tmp_path: Path) -> None:
     assert not asked(*TRAIN, tried=TriedOptions(arm=("--xla_a=1",))).predicts
-    for search in (
-        SearchOptions(predict=("step.py:make",), target="8xH100"),
-        SearchOptions(predict=(str(tmp_path),), target="8xH100"),
-    ):
-        assert not asked(search=search).measure
+    for predict in ("step.py:make", str(tmp_path)):
+        assert not asked(predict=(predict,), target="8xH100").measure
 
 
 @pytest.mark.parametrize(
@@ -141,30 +145,34 @@ def test_a_command_may_be_predicted_only(
 ) -> None:
     made = asked(
         *TRAIN,
-        search=SearchOptions(predict=predict, target="8xH100"),
-        race=RaceOptions(confirm=confirm),
+        predict=predict,
+        target="8xH100",
+        search=SearchOptions(confirm=confirm),
     )
     assert (made.measure, made.workload, made.command) == (False, None, TRAIN)
 
 
 def test_the_plan_is_what_was_said() -> None:
+    base = BaseSettings(set_=("xla_gpu_autotune_level=1",), env=("NCCL_DEBUG=INFO",))
+    own = ExecutorOptions(local=LocalOptions(gpus="0,1", cpus="0-3"))
     made = asked(
         *TRAIN,
-        tried=TriedOptions(set_=("xla_gpu_autotune_level=1",), env=("NCCL_DEBUG=INFO",), seed=7),
-        search=SearchOptions(target="8xH100", candidates=30, shortlist=5, jobs=2),
+        target="8xH100",
+        tried=TriedOptions(base=base, seed=7),
+        search=SearchOptions(candidates=30, shortlist=5),
+        forecast=ForecastOptions(jobs=2),
         race=RaceOptions(
             budget="20 trials, 2h",
             target_gain="2%",
             cap=5,
-            indifferent="1%",
-            steps=40,
-            timeout=600.0,
-            hang_after=60.0,
+            limits=TrialLimits(steps=40, timeout_s=600.0, hang_after_s=60.0),
             loss_tolerance="0.1%",
             ablate=True,
             confirm_rows=3,
         ),
-        place=PlaceOptions(executor="local", ranks_per_node=2, gpus="0,1", cpus="0-3", per="gpu"),
+        indifferent="1%",
+        executor="local",
+        place=PlaceOptions(ranks_per_node=2, per="gpu", own=own),
     )
     plan = made.plan
     assert plan.budget == Budget(trials=20, seconds=7200.0)
@@ -174,29 +182,29 @@ def test_the_plan_is_what_was_said() -> None:
     assert (plan.limits.steps, plan.limits.timeout_s, plan.limits.hang_after_s) == (40, 600, 60)
     assert (plan.confirm_rows, plan.ablate) == (3, True)
     assert (plan.shape.per, plan.shape.ranks_per_node, plan.shape.nodes) == ("gpu", 2, 1)
-    assert made.executor_options == {"gpus": "0,1", "cpus": "0-3"}
+    assert made.executor_options == own
     assert made.base.flags == {"xla_gpu_autotune_level": "1"}
     assert made.base.variables == {"NCCL_DEBUG": "INFO"}
 
 
 def test_what_the_shell_exports_stands_before_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to=there --{LEVEL}=2")
-    made = asked(*TRAIN, tried=TriedOptions(set_=(f"{LEVEL}=3",), arm=("--xla_c=1",)))
+    made = asked(
+        *TRAIN, tried=TriedOptions(base=BaseSettings(set_=(f"{LEVEL}=3",)), arm=("--xla_c=1",))
+    )
     assert made.base.flags == {"xla_dump_to": "there", LEVEL: "3"}
-    search = SearchOptions(predict=("step.py:make",), target="8xH100")
-    assert asked(search=search).base.flags == {}
+    assert asked(predict=("step.py:make",), target="8xH100").base.flags == {}
 
 
 def test_nodes_are_those_of_the_allocation_or_of_the_target(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    search = SearchOptions(target="4x8xH100")
-    batch = asked(*TRAIN, search=search, place=PlaceOptions(executor="slurm-batch"))
+    batch = asked(*TRAIN, target="4x8xH100", executor="slurm-batch")
     assert batch.plan.shape.nodes == 4
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
-    assert asked(*TRAIN, search=search).plan.shape.nodes == 3
-    assert asked(*TRAIN, search=search, place=PlaceOptions(nodes=2)).plan.shape.nodes == 2
+    assert asked(*TRAIN, target="4x8xH100").plan.shape.nodes == 3
+    assert asked(*TRAIN, target="4x8xH100", place=PlaceOptions(nodes=2)).plan.shape.nodes == 2
 
 
 def test_a_study_is_named_after_what_is_tuned() -> None:
@@ -204,8 +212,9 @@ def test_a_study_is_named_after_what_is_tuned() -> None:
     assert asked("python", "-u", "train_llm.py", "--lr=1", tried=arm).directory.match(
         "counterpoint-studies/2*-train_llm"
     )
-    search = SearchOptions(predict=("steps/llama.py:make_step",), target="8xH100")
-    assert asked(search=search).directory.name.endswith("-llama")
+    assert asked(predict=("steps/llama.py:make_step",), target="8xH100").directory.name.endswith(
+        "-llama"
+    )
     assert asked(*TRAIN, tried=arm, out=Path("here")).directory == Path("here")
 
 
@@ -239,6 +248,12 @@ def test_a_study_is_named_after_what_is_tuned() -> None:
         (("--predict", "no.py:make", "--target", "8xH100"), 3, "error: no.py: no such file"),
         (("--predict", "no.hlo", "--target", "8xH100"), 3, "error: no.hlo: no such file"),
         (("--nccl-table", "x", "--", "true"), 2, "--nccl-table requires --target"),
+        (
+            ("--predict", "a", "--target", "8xH100", "--compile-timeout", "0"),
+            2,
+            "--compile-timeout takes a number of seconds above 0",
+        ),
+        (("--predict", "a", "--target", "8xH100", "--cap", "4"), 2, "--cap applies to trials"),
         (("--budget", "20", "--", "true"), 2, "20 has no unit"),
         (("--target-gain", "2", "--", "true"), 2, "--target-gain takes a share"),
         (("--indifferent", "x", "--", "true"), 2, "--indifferent takes a share"),
@@ -320,7 +335,8 @@ def test_flags_of_the_base_that_its_jaxlib_knows_are_taken(
 ) -> None:
     pytest.importorskip("jaxlib")
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
-    given = TriedOptions(set_=("xla_gpu_autotune_level=2",), arm=("env:A=1",))
+    base = BaseSettings(set_=("xla_gpu_autotune_level=2",))
+    given = TriedOptions(base=base, arm=("env:A=1",))
     assert asked(sys.executable, "-c", "pass", tried=given).base.xla
 
 

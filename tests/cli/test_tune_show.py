@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.cli.tune_show import BEST, keep_report, next_command, resume_command
+from counterpoint.cli.tune_show import BEST, keep_report
 from counterpoint.flags.lines.source import load_settings
 from counterpoint.flags.parse.source import read_source
 from counterpoint.flags.settings import Settings
 from counterpoint.report.document import Document
+from counterpoint.report.tune.next_command import next_command, resume_command
 from counterpoint.tune.arm import Arm, ArmChange, ArmOrigin
 from counterpoint.tune.session import conclusion_of
 from counterpoint.tune.study.directory import open_study, read_study

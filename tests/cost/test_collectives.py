@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from counterpoint.cost.collectives.pricing import price_collective
 from counterpoint.cost.model import FREE, Price, PriceFamily, PriceSource
 from counterpoint.cost.scalars import Scalar, Scalars
 from counterpoint.cost.tables.nccl_tests import CollectiveTable
+from counterpoint.hardware.chip import find_wiring, measured_lines
+from counterpoint.hardware.links import Wiring
 from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo.text_reader import program_from_text
-from extract_collectives import DATA, extract
+from extract_collectives import COLLECTIVE_FILES, extract
 
 CERTAIN = Scalar(1.0, 0.05, "a test")
 SCALARS = Scalars(
@@ -300,7 +303,7 @@ def test_across_hosts_of_cards_the_slower_of_pcie_and_network_decides(operation:
 
 def test_between_islands_of_one_host_pcie_carries_it() -> None:
     target = parse_target("2x8xA100:800G")
-    pairs = replace(target, own_wiring=replace(_wiring(target), domain=2))
+    pairs = replace(target, own_wiring=structs.replace(_wiring(target), domain=2))
     bridged = gathered(GIB, "[8,2]<=[16]", 2, pairs, 16)
     whole = gathered(GIB, "[2,8]<=[16]", 8, pairs, 16)
     far = gathered(GIB, "[1,16]<=[16]", 16, pairs, 16)
@@ -392,7 +395,7 @@ def test_more_bytes_never_cost_less(groups: str, size: int, gpu: str) -> None:
 
 def test_a_faster_domain_never_costs_more() -> None:
     slow = parse_target("8xH100")
-    wiring = replace(_wiring(slow), domain_bytes_per_s=900e9)
+    wiring = structs.replace(_wiring(slow), domain_bytes_per_s=900e9)
     fast = replace(slow, own_wiring=wiring)
     for size in range(10, 33):
         before = gathered(1 << size, "[1,8]<=[8]", 8, slow, 8)
@@ -400,9 +403,7 @@ def test_a_faster_domain_never_costs_more() -> None:
         assert after.seconds <= before.seconds
 
 
-def _wiring(target: Target):  # noqa: ANN202  what the links module calls it
-    from counterpoint.hardware.links import find_wiring
-
+def _wiring(target: Target) -> Wiring:
     found = find_wiring(target.gpu)
     assert found is not None
     return found
@@ -442,9 +443,9 @@ def test_the_tables_of_xla_are_read_from_its_source() -> None:
 
 def test_the_shipped_table_is_xlas(shared: Path) -> None:
     shipped: dict[tuple[str, str, str, str], dict[int, float]] = {}
-    for line in DATA.read_text("utf-8").splitlines():
-        if not line.startswith("#"):
-            device, kind, ranks, layout, points = line.split(",")
+    for device, file in COLLECTIVE_FILES.items():
+        for line in measured_lines(file):
+            kind, ranks, layout, points = line.split(",")
             pairs = (point.split("=") for point in points.split())
             shipped[device, kind, ranks, layout] = {int(s): float(us) for s, us in pairs}
     seen = 0

@@ -120,6 +120,7 @@ FIRE = [
     ("FLAG406", "warning", f"{PROFILE}=/p.pbtxt", "0.4.35", "H100"),
     ("FLAG406", "warning", f"{PROFILE}=/p.json", "0.10.2", "H100"),
     ("FLAG406", "warning", f"{PROFILE}=/host.xplane.pb", "0.10.2", "H100"),
+    ("FLAG406", "warning", f"{PROFILE}=/run.sqlite", "0.10.2", "H100"),
     ("FLAG406", "note", f"{PROFILE}=/p.pbtxt JAX_COMPILATION_CACHE_DIR=/c", "0.10.2", "H100"),
     ("FLAG406", "note", f"{PROFILE}=/p.pbtxt {CHECKER}_ERROR", "0.10.2", "H100"),
     ("FLAG407", "warning", f"{LHS}=true {PASSES}=latency-hiding-scheduler", "0.10.2", None),

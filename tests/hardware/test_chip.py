@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from counterpoint.hardware.chip import chips, find_chip
-from counterpoint.hardware.gpu import gpus
+from counterpoint.hardware import chip as chip_module
+from counterpoint.hardware.chip import (
+    Chip,
+    chip_named,
+    chips,
+    collective_chip,
+    find_chip,
+    kernel_chip,
+    measured_lines,
+    read_chip,
+)
+
+FOLDER = Path(chip_module.__file__).with_name("chips")
+H100 = FOLDER / "h100.toml"
 
 
 @pytest.mark.parametrize(
@@ -62,6 +77,8 @@ from counterpoint.hardware.gpu import gpus
 def test_a_chip_is_found_by_what_is_told(told: str | None, name: str | None) -> None:
     chip = find_chip(told)
     assert (chip.name if chip else None) == name
+    matching = [it for it in chips() if told and re.search(it.pattern, told, re.IGNORECASE)]
+    assert len(matching) <= 1  # so that the order of the files does not matter
 
 
 @pytest.mark.parametrize(
@@ -107,10 +124,10 @@ def test_an_unknown_chip_is_not_its_nearest_sibling(told: str) -> None:
 def test_every_chip_is_found_by_its_own_name() -> None:
     for chip in chips():
         assert find_chip(chip.name) is chip
-    for gpu in gpus():
-        found = find_chip(gpu.description)
-        assert found is not None
-        assert found.name == gpu.chip
+        if chip.gpu:
+            assert find_chip(chip.gpu.description) is chip
+        if chip.tpu:
+            assert find_chip(chip.tpu.kind) is chip
 
 
 def test_every_number_has_its_source() -> None:
@@ -119,3 +136,76 @@ def test_every_number_has_its_source() -> None:
         assert chip.source
         assert 1e13 < chip.bf16_flops < 1e16
         assert 1e11 < chip.hbm_bytes < 1e14
+
+
+def test_each_file_is_a_chip_or_a_table_of_one() -> None:
+    named = {table for chip in chips() for table in (chip.collective_table, gemm_table(chip))}
+    tables = {file.name for file in FOLDER.iterdir() if file.suffix != ".toml"}
+    assert named - {""} == tables
+    assert all(measured_lines(table) for table in tables)
+    assert len({chip.name for chip in chips()}) == len(chips())
+
+
+def test_a_machine_has_one_chip() -> None:
+    patterns = [pattern for chip in chips() for _, pattern in chip.machines]
+    assert len(set(patterns)) == len(patterns)
+    assert all(re.compile(pattern) for pattern in patterns)
+
+
+def gemm_table(chip: Chip) -> str:
+    return str(chip.kernels.get("gemm_table", ""))
+
+
+@pytest.mark.parametrize(
+    ("name", "measured_on"),
+    [
+        ("H100", "H100 SXM"),
+        ("H100 PCIe", "H100 SXM"),
+        ("GB300", "B200"),
+        ("A100-80GB", "A100 40GB"),
+        ("V100 16GB", "A100 40GB"),
+        ("MI355X", "MI300X"),
+        ("MI300X", "MI300X"),
+        # Without a file.
+        ("A800", "A100 40GB"),
+        ("L40", "L40S"),
+        ("RTX 4090", "L40S"),
+        ("RTX 5090", "B200"),
+        ("MI308X", "MI300X"),
+        ("H20", "H100 SXM"),
+        ("whatever", "H100 SXM"),
+    ],
+)
+def test_a_chip_without_kernels_has_those_of_another(name: str, measured_on: str) -> None:
+    assert kernel_chip(name).name == measured_on
+
+
+def test_what_a_chip_borrows_is_there() -> None:
+    for chip in chips():
+        assert chip.kernels or chip.kernels_of or chip.tpu, chip.name
+        for other in filter(None, (chip.kernels_of, chip.collectives_of)):
+            assert chip_named(other), chip.name
+        found = collective_chip(chip.target_name)
+        assert found is None or found.collective_table
+
+
+@pytest.mark.parametrize(
+    ("was", "is_now", "told"),
+    [
+        ("hbm_bytes = 3.35e12", "", "missing required field `hbm_bytes`"),
+        ("hbm_bytes = 3.35e12", 'hbm_bytes = "3.35e12"', "got `str` - at `$.hbm_bytes`"),
+        ("cores = 132", "cores = 132.5", "got `float` - at `$.gpu.cores`"),
+        ("nvls = 1.3", "nvlsx = 1.3", "unknown field `nvlsx` - at `$.links`"),
+        ("[gpu]", "[gpu", "(at line "),
+    ],
+)
+def test_a_mistake_in_a_file_is_told_by_file_and_key(
+    tmp_path: Path, was: str, is_now: str, told: str
+) -> None:
+    text = H100.read_text("utf-8")
+    assert was in text
+    file = tmp_path / "h100.toml"
+    file.write_text(text.replace(was, is_now, 1), "utf-8")
+    with pytest.raises(ValueError, match=re.escape(told)) as raised:
+        read_chip(file)
+    assert "hardware/chips/h100.toml" in str(raised.value)

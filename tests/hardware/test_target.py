@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
-from counterpoint.hardware.chip import chips
-from counterpoint.hardware.gpu import Gpu, find_described, find_gpu, gpus, target_config
+from counterpoint.hardware.chip import chip_of_gpu, find_described, find_gpu, gpus
+from counterpoint.hardware.gpu import Gpu
+from counterpoint.hardware.target_config import target_config
 from counterpoint.hardware.targets import parse_devices, parse_target, resize_advice, target_name
 
 
@@ -226,9 +227,8 @@ def test_hosts_that_share_nvlink_are_counted_in_equal_sets(
 @pytest.mark.parametrize("gpu", gpus(), ids=lambda gpu: gpu.name)
 def test_the_parts_of_a_gpu_reach_the_peak_of_its_data_sheet(gpu: Gpu) -> None:
     """Two sources that know nothing of each other: XLA's description, and the maker's sheet."""
-    chip = next((chip for chip in chips() if chip.name == gpu.chip), None)
-    if chip is None:
-        pytest.skip(f"no data sheet of the {gpu.name} among the chips")
+    chip = chip_of_gpu(gpu.name)
+    assert chip is not None
     units = gpu.cores * 4
     peak = 2 * units * gpu.matrix_ops["bits16"] * gpu.matrix_clock_ghz * 1e9
     # Of the newest, the makers publish a whole rack's or board's figure, rounded.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tune_conclusions
-from counterpoint.cli.tune import RefreshIntervals, StudyProgress
+from counterpoint.cli.study_progress import RefreshIntervals, StudyProgress
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.report.tune.progress import event_lines, study_status
 from counterpoint.tune.conclusion.conclude import conclude

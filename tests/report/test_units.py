@@ -30,6 +30,11 @@ def test_times(ms: float | None, shown: str) -> None:
     assert units.milliseconds(ms) == shown
 
 
+def test_differences_have_signs_and_none_is_a_zero_with_one() -> None:
+    assert units.differences([131.3, -0.0453, 0, None]) == ["+131.3", "0", "0", "?"]
+    assert units.differences([-0.0453, 0.01, math.nan]) == ["-0.0453", "+0.0100", "?"]
+
+
 def test_a_column_has_the_decimals_of_its_largest() -> None:
     assert units.column([131.3, 0.0453, 0.01, None, 0]) == ["131.3", "<0.1", "<0.1", "?", "0"]
     assert units.column([-131.3, -0.0453, 0.0453]) == ["-131.3", ">-0.1", "<0.1"]

@@ -1,20 +1,33 @@
 """What every reader of recordings has to do: the same kernels in each format, read alike.
 
-A new reader needs a function here that writes the kernels of KERNELS in its format.
+A new format needs a function here that writes the kernels of KERNELS in it, and its line in
+WRITTEN: a test compares with the formats that can be read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from nsys_bundle import Bundle, module, thunk
 from nsys_export import Export
+from riegeli_builder import riegeli
 from trace_builder import packed, process, span, thread
 from xspace_builder import US, kernel, nvidia, xspace
 
 import counterpoint
 from counterpoint.core.errors import InputError
+from counterpoint.timeline.formats import (
+    BUNDLE,
+    FORMATS,
+    NSYS_EXPORT,
+    NSYS_REPORT,
+    TRACE_JSON,
+    XPLANE,
+    Format,
+)
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.storage.trace_json import write_perfetto
 
@@ -28,6 +41,12 @@ def xplane(directory: Path) -> Path:
         kernel(gpu, "Stream #7(Compute)", name, start * US, length * US)
     path = directory / "host.xplane.pb"
     path.write_bytes(xspace(gpu))
+    return path
+
+
+def pieces(directory: Path) -> Path:
+    path = directory / "host.xplane.riegeli"
+    path.write_bytes(riegeli([[xplane(directory).read_bytes()]]))
     return path
 
 
@@ -46,6 +65,16 @@ def nsys(directory: Path) -> Path:
     return export.path
 
 
+def bundle(directory: Path) -> Path:
+    length = sum(KERNELS[-1][1:]) * 1000
+    ranges = [module(1, "jit_step,program_id=3", 0, length, 7)]
+    ranges += [
+        thunk(number, 1, name, start * 1000, length * 1000, 7)
+        for number, (name, start, length) in enumerate(KERNELS, 2)
+    ]
+    return Bundle(ranges).write(directory / "host.zip")
+
+
 def stored(directory: Path) -> Path:
     path = directory / "timeline.parquet"
     counterpoint.write_parquet(counterpoint.read(xplane(directory)), path)
@@ -57,10 +86,74 @@ def written_trace(directory: Path) -> Path:
     return write_perfetto(counterpoint.read(xplane(directory)), path)
 
 
-FORMATS: tuple[Callable[[Path], Path], ...] = (xplane, trace_json, nsys, stored, written_trace)
+Write = Callable[[Path], Path]
+
+WRITTEN: Mapping[str, tuple[Write, ...]] = {
+    XPLANE.name: (xplane, pieces),
+    TRACE_JSON.name: (trace_json, written_trace),
+    NSYS_EXPORT.name: (nsys,),
+    BUNDLE.name: (bundle,),
+    NSYS_REPORT.name: (),  # a proprietary format, exported by its own tool: test_nsys_report.py
+}
+ALL: tuple[Write, ...] = (*(write for each in WRITTEN.values() for write in each), stored)
 
 
-@pytest.fixture(params=FORMATS, ids=[write.__name__ for write in FORMATS])
+def test_each_format_has_its_kernels_here() -> None:
+    assert set(WRITTEN) == {it.name for it in FORMATS}
+
+
+@pytest.mark.parametrize("it", FORMATS, ids=lambda it: it.name)
+def test_a_file_is_found_and_recognized_as_its_format(it: Format, tmp_path: Path) -> None:
+    for write in WRITTEN[it.name]:
+        place = tmp_path / write.__name__
+        place.mkdir()
+        path = write(place)
+        assert path.name.endswith(it.endings)
+        for other in place.iterdir():  # what it was made of
+            if other != path:
+                other.unlink()
+        found = counterpoint.read(place)
+        assert found.inputs == (str(place),)
+        assert kernels(found) == list(KERNELS)
+
+
+@pytest.mark.parametrize("it", FORMATS, ids=lambda it: it.name)
+def test_a_file_in_an_archive_is_found(it: Format, tmp_path: Path) -> None:
+    if it.in_zip is None:
+        pytest.skip("it is an archive")
+    for write in WRITTEN[it.name]:
+        archive = tmp_path / f"{write.__name__}.zip"
+        path = write(tmp_path)
+        with zipfile.ZipFile(archive, "w") as file:
+            file.write(path, path.name)
+        assert kernels(counterpoint.read(archive)) == list(KERNELS)
+
+
+def test_the_order_of_formats_is_one_order() -> None:
+    assert len({it.in_directory for it in FORMATS}) == len(FORMATS)
+    ranks = [it.in_zip for it in FORMATS if it.in_zip is not None]
+    assert len(set(ranks)) == len(ranks)
+    endings = [ending for it in FORMATS for ending in it.endings]
+    assert len(set(endings)) == len(endings)
+
+
+def test_an_error_lists_all_formats(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing")
+    with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
+        archive.writestr("notes.txt", "nothing")
+    with pytest.raises(InputError) as unknown:
+        counterpoint.read(tmp_path / "notes.txt")
+    with pytest.raises(InputError) as nowhere:
+        counterpoint.read(tmp_path / "notes.zip")
+    for it in FORMATS:
+        assert it.name in (unknown.value.why or "")
+        assert all(ending in (unknown.value.why or "") for ending in it.endings)
+        if it.in_zip:
+            in_zip = it.endings_in_zip or it.endings
+            assert all(ending in (nowhere.value.why or "") for ending in in_zip)
+
+
+@pytest.fixture(params=ALL, ids=[write.__name__ for write in ALL])
 def recording(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return request.param(tmp_path)
 

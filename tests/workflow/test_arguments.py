@@ -49,7 +49,13 @@ def test_what_is_no_such_argument_is_refused(
 
 
 def test_paths_may_be_given_as_text() -> None:
-    question = read_question(None, {"nccl_tables": ["a.log"], "gemm_table": "b.csv", "jobs": None})
+    question = read_question(None, {"nccl_table": ["a.log"], "gemm_table": "b.csv", "jobs": None})
 
-    assert question.nccl_tables == (Path("a.log"),)
+    assert question.nccl_table == (Path("a.log"),)
     assert (question.gemm_table, question.jobs) == (Path("b.csv"), None)
+
+
+def test_what_may_be_an_address_stays_text() -> None:
+    question = read_question(None, {"profile": Path("costs.pb"), "against": "gs://runs/train"})
+
+    assert (question.profile, question.against) == ("costs.pb", "gs://runs/train")

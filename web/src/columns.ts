@@ -4,12 +4,14 @@ import { h, type Child } from "./dom";
 import { figure, unknown } from "./pieces";
 import type { FieldColumn } from "./records";
 import type { Column } from "./table";
-import { bytes, count, ms, msRange, percent, rate } from "./text";
+import { bytes, count, decimal, ms, msRange, percent, rate, signed } from "./text";
 
 type Text = (value: number) => string;
 
 const NUMBERS: Partial<Record<FieldColumn["form"], (digits: number) => Text>> = {
   ms: () => ms,
+  us: () => (us) => decimal(us, 3),
+  difference: () => (difference) => signed(difference, ms),
   share: (digits) => (share) => percent(share, digits),
   count: () => count,
   bytes: () => bytes,

@@ -4,7 +4,7 @@
 export interface FieldColumn {
   key: string;
   title: string;
-  form: "ms" | "range" | "share" | "count" | "bytes" | "GB/s" | "word" | "name" | "place";
+  form: "ms" | "us" | "difference" | "range" | "share" | "count" | "bytes" | "GB/s" | "word" | "name" | "label" | "place";
   digits: number;
   meaning: string;
   unknown: string;
@@ -971,4 +971,58 @@ export const CallsJsonColumns: FieldColumn[] = [
   {"key": "host_ms", "title": "host work", "form": "ms", "digits": 0, "meaning": "the part of the latency in which the receiving host registered or copied buffers, median", "unknown": ""},
   {"key": "slow_share", "title": "slow", "form": "share", "digits": 0, "meaning": "share of calls that take three times the expected time", "unknown": ""},
   {"key": "pattern", "title": "pattern", "form": "word", "digits": 0, "meaning": "`normal`, `sporadic`, `sustained`", "unknown": ""},
+];
+
+export const ChangeJsonColumns: FieldColumn[] = [
+  {"key": "a_ms", "title": "A ms", "form": "ms", "digits": 0, "meaning": "time in which A's step waits for it", "unknown": ""},
+  {"key": "b_ms", "title": "B ms", "form": "ms", "digits": 0, "meaning": "time in which B's step waits for it", "unknown": ""},
+  {"key": "difference_ms", "title": "B-A", "form": "difference", "digits": 0, "meaning": "B - A", "unknown": ""},
+];
+
+export const PartJsonColumns: FieldColumn[] = [
+  {"key": "part", "title": "part", "form": "word", "digits": 0, "meaning": "`compute`, `exposed collective`, `exposed copy` or `idle`", "unknown": ""},
+  {"key": "a_ms", "title": "A ms", "form": "ms", "digits": 0, "meaning": "time in which A's step waits for it", "unknown": ""},
+  {"key": "b_ms", "title": "B ms", "form": "ms", "digits": 0, "meaning": "time in which B's step waits for it", "unknown": ""},
+  {"key": "difference_ms", "title": "B-A", "form": "difference", "digits": 0, "meaning": "B - A", "unknown": ""},
+];
+
+export const PhaseJsonColumns: FieldColumn[] = [
+  {"key": "phase", "title": "phase", "form": "word", "digits": 0, "meaning": "as in [explain](explain-json.md)", "unknown": ""},
+  {"key": "a_ms", "title": "A ms", "form": "ms", "digits": 0, "meaning": "time in which A's step waits for it", "unknown": ""},
+  {"key": "b_ms", "title": "B ms", "form": "ms", "digits": 0, "meaning": "time in which B's step waits for it", "unknown": ""},
+  {"key": "difference_ms", "title": "B-A", "form": "difference", "digits": 0, "meaning": "B - A", "unknown": ""},
+];
+
+export const OpChangeJsonColumns: FieldColumn[] = [
+  {"key": "a_ms", "title": "A ms", "form": "ms", "digits": 0, "meaning": "time in which A's step waits for it", "unknown": ""},
+  {"key": "b_ms", "title": "B ms", "form": "ms", "digits": 0, "meaning": "time in which B's step waits for it", "unknown": ""},
+  {"key": "difference_ms", "title": "B-A", "form": "difference", "digits": 0, "meaning": "B - A", "unknown": ""},
+];
+
+export const CompareMoveJsonColumns: FieldColumn[] = [
+  {"key": "kind", "title": "kind", "form": "word", "digits": 0, "meaning": "the kind of collective", "unknown": ""},
+  {"key": "bytes", "title": "size", "form": "bytes", "digits": 0, "meaning": "of one execution", "unknown": "not recorded"},
+  {"key": "source", "title": "source", "form": "place", "digits": 0, "meaning": "file:line", "unknown": ""},
+];
+
+export const ArmResultColumns: FieldColumn[] = [
+  {"key": "median_ms", "title": "median ms", "form": "ms", "digits": 0, "meaning": "the median step over all its runs; the gain is computed from `pairs`", "unknown": "it did not run"},
+  {"key": "trials", "title": "trials", "form": "count", "digits": 0, "meaning": "runs started", "unknown": ""},
+  {"key": "peak_bytes", "title": "peak memory", "form": "bytes", "digits": 0, "meaning": "measured peak of memory", "unknown": "not recorded"},
+];
+
+export const ArmPredictedColumns: FieldColumn[] = [
+  {"key": "step_ms", "title": "step ms", "form": "ms", "digits": 0, "meaning": "the predicted step", "unknown": ""},
+  {"key": "range_ms", "title": "range of the step", "form": "range", "digits": 0, "meaning": "its range", "unknown": ""},
+  {"key": "exposed_ms", "title": "exposed ms", "form": "ms", "digits": 0, "meaning": "communication that the step waits for", "unknown": "it was not predicted"},
+  {"key": "peak_bytes", "title": "peak memory", "form": "bytes", "digits": 0, "meaning": "the compiler's plan", "unknown": "the compiler did not say"},
+];
+
+export const FleetCollectiveJsonColumns: FieldColumn[] = [
+  {"key": "op", "title": "collective", "form": "label", "digits": 0, "meaning": "the instruction", "unknown": ""},
+  {"key": "group_size", "title": "members", "form": "count", "digits": 0, "meaning": "devices of a group", "unknown": ""},
+  {"key": "ms", "title": "ms", "form": "ms", "digits": 0, "meaning": "how long a device stays in it, mean over devices", "unknown": ""},
+  {"key": "least_ms", "title": "without waiting", "form": "ms", "digits": 0, "meaning": "how long the member stays that arrives last, median over groups; null: groups are unknown, since hosts are missing or run different programs", "unknown": ""},
+  {"key": "waits_ms", "title": "waiting", "form": "ms", "digits": 0, "meaning": "the rest of `ms`; null as `least_ms`", "unknown": ""},
+  {"key": "busbw_gbps", "title": "bus GB/s", "form": "GB/s", "digits": 0, "meaning": "what a device sends per second of `least_ms` (`bytes` x `count` x 2(n-1)/n for all-reduce, (n-1)/n for gather, scatter and all-to-all), in 1e9 bytes, as in `explain` and `network`", "unknown": ""},
 ];

@@ -11,6 +11,7 @@ import errno
 import importlib
 import io
 import os
+import re
 import select
 import shlex
 import signal
@@ -27,9 +28,10 @@ from typing import TYPE_CHECKING, Final, Literal, NoReturn, TextIO, get_args, ge
 from counterpoint import __version__
 from counterpoint.cli.commands import COMMANDS, GROUPS, SECTIONS, Command
 from counterpoint.core import CounterpointError, UsageError, WriteError
+from counterpoint.core.arguments import option_of
 
 if TYPE_CHECKING:
-    from cyclopts import App, CoercionError, CycloptsError
+    from cyclopts import App, ArgumentCollection, CoercionError, CycloptsError
     from cyclopts.help import HelpPanel
     from rich.console import Console, ConsoleOptions
 
@@ -171,7 +173,12 @@ def app_of(commands: Iterable[Command], called: str = "") -> App:
         help="Find the communication a JAX training step waits for, and hide it.",
         help_format="plaintext",
         help_formatter=_FilledHelp(),
-        default_parameter=Parameter(negative=()),  # no --no-json beside --json
+        default_parameter=Parameter(
+            negative=(),  # no --no-json beside --json
+            name_transform=_option_name,
+            show_default=_shown_default,
+        ),
+        config=_refuse_fractions,
         group_commands=Group("Commands", sort_key=len(SECTIONS)),
     )
     panels = [Group(title, sort_key=place) for place, title in enumerate(SECTIONS)]
@@ -235,6 +242,29 @@ class _FilledHelp:
         from cyclopts.help import DefaultFormatter
 
         DefaultFormatter().render_description(console, options, text)
+
+
+def _option_name(argument: str) -> str:
+    return option_of(argument).removeprefix("--")
+
+
+def _refuse_fractions(app: App, command: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Refuse values of whole numbers that cyclopts would round, or read in another base."""
+    from cyclopts import CoercionError
+
+    del app, command
+    for argument in arguments:
+        if argument.hint is not int and int not in get_args(argument.hint):
+            continue
+        for token in argument.tokens:
+            if not re.fullmatch(r"[+-]?[0-9]{1,18}", token.value.strip()):
+                raise CoercionError(token=token, argument=argument, target_type=int)
+
+
+def _shown_default(value: object) -> str | None:
+    """Return a default as the help shows it; None if it only says that nothing was given."""
+    says_nothing = value is None or value is False or value in ((), "")
+    return None if says_nothing else str(value)
 
 
 def _examples(command: Command) -> str | None:

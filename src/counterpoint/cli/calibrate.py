@@ -15,7 +15,6 @@ from counterpoint.cli.progress import Progress
 from counterpoint.core import UsageError
 from counterpoint.runs.layout import is_run
 
-Switch = Annotated[bool, Parameter(show_default=False)]
 ENDING = ".toml"
 
 
@@ -24,8 +23,8 @@ def calibrate(
     target: str | None = None,
     calibration: Path | None = None,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    force: Switch = False,
-    json: Switch = False,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Fit the few numbers of the cost model (rates of GEMMs, memory, network) to measured runs.
 

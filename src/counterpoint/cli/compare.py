@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
-from counterpoint.cli.options import Output
-from counterpoint.cli.output import check_digest
+from counterpoint.cli.options import Digest, Output, Top
 from counterpoint.cli.printing import (
     add_step_summary,
     say_line,
@@ -32,13 +30,10 @@ from counterpoint.report.explain.compare_json import compare_json
 
 def compare(
     *paths: str,
-    with_: Annotated[
-        tuple[str, ...], Parameter(name="--with", consume_multiple=True, show_default=False)
-    ] = (),
+    with_: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
     fail_above: str | None = None,
-    top: WholeNumber = 10,
-    as_: Annotated[Literal["digest"] | None, Parameter(name="--as")] = None,
-    budget: MaybeWholeNumber = None,
+    top: Top = 10,
+    short: Digest = Digest(),
     output: Output = Output(),
 ) -> int:
     """Explain what made B slower or faster than A.
@@ -48,21 +43,18 @@ def compare(
         with_: Several runs of B.
         fail_above: Exit with 1 if B is slower by more than this, e.g. 2%, beyond noise, or if a run
             of B failed, computed NaN or made fewer steps.
-        top: Rows in each table.
-        as_: Print a digest: the most important lines, for a program that reads text.
-        budget: Characters of the digest; by default 1,500.
     """
     a, b = _sides(paths, with_)
     limit = None if fail_above is None else _share(fail_above)
     check_paths(paths, top, "compare")
     output.check()
-    size = check_digest(as_, budget, json=output.json, out=output.out)
+    size = short.size(json=output.json, out=output.out)
     found = _compare(a, b)
-    if output.html is not None:
-        from counterpoint.cli.pages import compared_page, write_page
+    if output.page.html is not None:
+        from counterpoint.cli.pages import compared_page
 
         page = compared_page(found, compare_document(found, top), compare_json(found))
-        write_page(page, output.html, full=output.full)
+        output.page.write(page)
     if size is not None:
         write_digest(compare_digest(found).text(size), output.out)
     elif not output.is_page_alone:

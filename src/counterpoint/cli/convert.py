@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.explain_fleet import each_product, explain_fleet, refuse_of_one
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
-from counterpoint.cli.options import FleetOptions, Output, Reading, Selection, Switch
+from counterpoint.cli.options import FleetOptions, Force, Output, Reading, Selection, Top
 from counterpoint.cli.printing import say_line, say_result
 from counterpoint.cli.profiles import (
     as_typed,
@@ -44,10 +43,10 @@ if TYPE_CHECKING:
 def convert(
     *paths: Annotated[str, Parameter(name="IN... OUT", negative=())],
     steps: str | None = None,
-    last: MaybeWholeNumber = None,
+    last: int | None = None,
     reading: Reading = Reading(),
     fleet: FleetOptions = FleetOptions(),
-    force: Switch = False,
+    force: Force = False,
 ) -> None:
     """Convert profiles to Parquet tables, or to a trace for ui.perfetto.dev.
 
@@ -58,7 +57,6 @@ def convert(
             ends in .json.gz, .json or .pftrace.
         steps: Convert only these steps: A:B stops before B, as in Python; A: and :B also work.
         last: Convert only the last N steps that were recorded whole.
-        force: Overwrite the output if it exists.
     """
     if len(paths) < 2:
         raise UsageError(
@@ -179,7 +177,7 @@ def network(
     *paths: str,
     selection: Selection = Selection(),
     target: str | None = None,
-    top: WholeNumber = 10,
+    top: Top = 10,
     reading: Reading = Reading(),
     output: Output = Output(),
     fleet: FleetOptions = FleetOptions(),
@@ -192,12 +190,11 @@ def network(
         paths: A Run, file, log directory, zip, pattern, URL or stored Timeline, measured or
             predicted; several are the hosts of one run.
         target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
-        top: Rows in each table.
     """
     check_paths(paths, top, "network")
     output.check()
     if executor := fleet.chosen(reading.jobs):
-        refuse_of_one({**asdict(selection), "target": target, "full": output.full})
+        refuse_of_one({**asdict(selection), "target": target, "full": output.page.full})
         explain_fleet(
             paths, executor, reading.memory, top, output, strict=fleet.strict, command="network"
         )
@@ -210,20 +207,20 @@ def network(
             analyze_network(
                 whole, step=selection.step, devices=selection.devices, run=run, target=machine
             ),
-            whole if output.html else None,
+            whole if output.page.html else None,
         ),
         "analyzing",
         selection,
         reading,
     )
     document = network_document(analysis, top, as_typed(paths))
-    if output.html is not None and timeline is not None:
-        from counterpoint.cli.pages import page_of, write_page
+    if output.page.html is not None and timeline is not None:
+        from counterpoint.cli.pages import page_of
         from counterpoint.view.page import title_of
 
         results = {"network": network_json(analysis)}
-        page = page_of(title_of(analysis.inputs), {"network": document}, results, [timeline])
-        write_page(page, output.html, full=output.full)
+        title = title_of(analysis.inputs)
+        output.page.write(page_of(title, {"network": document}, results, [timeline]))
         if output.is_page_alone:
             return
     write_answer(lambda: document, lambda: network_json(analysis), output)

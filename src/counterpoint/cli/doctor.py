@@ -19,24 +19,19 @@ from counterpoint.doctor.checks import CHECKS, Check, run_checks
 from counterpoint.doctor.gather import gather
 from counterpoint.report.doctor import doctor_document, doctor_json, next_command
 
-Switch = Annotated[bool, Parameter(show_default=False)]
-Several = Annotated[tuple[str, ...], Parameter(show_default=False)]
-
 
 def doctor(  # noqa: PLR0913 - the options of the command
     *,
-    compare: Annotated[
-        tuple[Path, ...] | None, Parameter(consume_multiple=True, show_default=False)
-    ] = None,
-    dcn: Switch = False,
-    only: Several = (),
-    skip: Several = (),
+    compare: Annotated[tuple[Path, ...] | None, Parameter(consume_multiple=True)] = None,
+    dcn: bool = False,
+    only: tuple[str, ...] = (),
+    skip: tuple[str, ...] = (),
     python: Path | None = None,
-    no_probe: Switch = False,
-    json: Switch = False,
+    no_probe: bool = False,
+    json: bool = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     html: Path | None = None,
-    force: Switch = False,
+    force: bool = False,
 ) -> int:
     """Check versions, flags, network, limits, clock and GPUs before a run. Exit code 1 on problems.
 

@@ -6,20 +6,16 @@ import time
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
 
-from cyclopts import Parameter
-
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.options import (
+    Digest,
     FleetOptions,
     Output,
     Reading,
     Selection,
-    Switch,
+    Top,
     need_executor,
 )
-from counterpoint.cli.output import check_digest
 from counterpoint.cli.profiles import (
     as_typed,
     check_paths,
@@ -38,12 +34,11 @@ def explain(  # noqa: PLR0913 - the options of the command
     *paths: str,
     selection: Selection = Selection(),
     target: str | None = None,
-    top: WholeNumber = 10,
+    top: Top = 10,
     by: Grouping | None = None,
     reading: Reading = Reading(),
-    timings: Switch = False,
-    as_: Annotated[Literal["digest"] | None, Parameter(name="--as")] = None,
-    budget: MaybeWholeNumber = None,
+    timings: bool = False,
+    short: Digest = Digest(),
     output: Output = Output(),
     fleet: FleetOptions = FleetOptions(),
     topology: Path | None = None,
@@ -54,12 +49,9 @@ def explain(  # noqa: PLR0913 - the options of the command
     Args:
         paths: A Run, file, log directory, zip, pattern or URL; several are the hosts of one run.
         target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
-        top: Rows in each table.
         by: Group ops by scope (layers of one kind together), source line or category, or list each
             op; by default the finest grouping whose rows cover most of the step.
         timings: Also show how long this command took for reading, each table and each rule.
-        as_: Print a digest: the most important lines, for a program that reads text.
-        budget: Characters of the digest; by default 1,500.
         topology: With --executor: a CSV with the columns host, rack and pod.
         digest: With --executor: also write the digests to this .digest.parquet file.
     """
@@ -68,8 +60,8 @@ def explain(  # noqa: PLR0913 - the options of the command
     if executor := fleet.chosen(reading.jobs):
         from counterpoint.cli.explain_fleet import explain_fleet, refuse_of_one
 
-        of_one = {"target": target, "by": by, "as": as_, "budget": budget, "full": output.full}
-        refuse_of_one(asdict(selection) | of_one)
+        of_one = {"target": target, "by": by, "full": output.page.full}
+        refuse_of_one(asdict(selection) | of_one | asdict(short))
         explain_fleet(
             paths,
             executor,
@@ -83,7 +75,7 @@ def explain(  # noqa: PLR0913 - the options of the command
         return
     need_executor({"topology": topology, "digest": digest})
     selection.check()
-    size = check_digest(as_, budget, json=output.json, out=output.out)
+    size = short.size(json=output.json, out=output.out)
     from counterpoint.report.explain.explain_digest import explain_digest
     from counterpoint.report.explain.explain_document import explain_document
     from counterpoint.report.explain.explain_json import explain_json
@@ -102,7 +94,7 @@ def explain(  # noqa: PLR0913 - the options of the command
                     target=machine,
                     stopwatch=stopwatch,
                 ),
-                whole if output.html else None,
+                whole if output.page.html else None,
             ),
             "explaining",
             selection,
@@ -112,11 +104,11 @@ def explain(  # noqa: PLR0913 - the options of the command
     named = as_typed(paths)
     document = partial(explain_document, explanation, top, run, named, by, spent)
     text = partial(explain_json, explanation, run, spent)
-    if output.html is not None and timeline is not None:
-        from counterpoint.cli.pages import explained_page, write_page
+    if output.page.html is not None and timeline is not None:
+        from counterpoint.cli.pages import explained_page
 
         page = explained_page(timeline, explanation, document(), text(), named, run, machine)
-        write_page(page, output.html, full=output.full)
+        output.page.write(page)
         if output.is_page_alone and size is None:
             return
     if size is None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json as encoder
-from typing import Annotated, Final
-
-from cyclopts import Parameter
+from typing import Final
 
 from counterpoint.cli.printing import say_result, write_file
 from counterpoint.core import UsageError
@@ -23,7 +21,7 @@ RULES: Final[tuple[DocumentedRule, ...]] = (*FLAG_RULES, *STEP_RULES, *CHECKS, h
 def explain_code(
     code: str | None = None,
     *,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: bool = False,
 ) -> None:
     """Explain a rule: what it finds, why it matters, and how to fix it.
 

@@ -14,6 +14,7 @@ from counterpoint.cli.printing import say_wrote
 from counterpoint.cli.profiles import as_typed, memory_in_bytes, write_answer
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import option_of
 from counterpoint.core.printable import counted_noun, some
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def refuse_of_one(given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if value not in (None, False):
             raise UsageError(
-                f"--{name} is for one Timeline of all hosts, not for digests",
+                f"{option_of(name)} is for one Timeline of all hosts, not for digests",
                 next="omit --executor",
             )
 
@@ -69,12 +70,12 @@ def explain_fleet(  # noqa: PLR0913 - the options of the command
     named = as_typed(paths)
     document = fleet_document if command == "explain" else fleet_network
     text = partial(fleet_json, summary, tuple(named))
-    if output.html is not None:
+    if output.page.html is not None:
         from counterpoint.cli.pages import page_of, write_page
         from counterpoint.view.page import title_of
 
         shown = document(summary, named, max(top, ROWS_OF_PAGE))
-        write_page(page_of(title_of(named), {command: shown}, {FLEET: text()}), output.html)
+        write_page(page_of(title_of(named), {command: shown}, {FLEET: text()}), output.page.html)
         if output.is_page_alone:
             return
     write_answer(partial(document, summary, named, top), text, output)

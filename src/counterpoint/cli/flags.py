@@ -58,8 +58,8 @@ def list_flags(
     changed_since: str | None = None,
     grep: str = "",
     channel: Literal["XLA_FLAGS", "compiler_options", "environment"] | None = None,
-    all: Annotated[bool, Parameter(show_default=False)] = False,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    all: bool = False,
+    json: bool = False,
 ) -> None:
     """List XLA's flags with their types and defaults.
 
@@ -121,7 +121,7 @@ def show(
     *,
     jaxlib: str | None = None,
     chip: str | None = None,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: bool = False,
 ) -> None:
     """Describe a setting: its effect, its cost, where it is accepted, and its history.
 
@@ -144,7 +144,7 @@ def diff(
     after: str | None = None,
     /,
     *,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: bool = False,
 ) -> None:
     """Compare two releases: flags added, removed, renamed, or with another default, type or values.
 
@@ -182,11 +182,11 @@ def effective(  # noqa: PLR0913 - the options of the command
     *,
     module: str | None = None,
     asked: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    allow: Annotated[tuple[Path, ...], Parameter(show_default=False)] = (),
+    allow: tuple[Path, ...] = (),
     rank: int = 0,
     jaxlib: str | None = None,
-    as_: Annotated[FormName | None, Parameter(name="--as")] = None,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    as_: FormName | None = None,
+    json: bool = False,
 ) -> int:
     """Compare the requested flags with the values that the compiler used.
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
-from counterpoint.cli.output import check_number, check_output, write_output
+from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.printing import print_report, say_line, say_wrote, write_file, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.settings_source import SettingsContext, check_version, read_source
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.bounds import check_number
 from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.jaxlib import chosen_release
 from counterpoint.flags.parsed import ParsedSource
@@ -48,16 +48,16 @@ RecipeForm = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"
 
 def recommend(  # noqa: PLR0913 - the options of the command
     *,
-    for_: Annotated[tuple[str, ...], Parameter(name="--for", show_default=False)],
+    for_: tuple[str, ...],
     target: str | None = None,
     jaxlib: str | None = None,
     program: Path | None = None,
     module: str | None = None,
     goal: str = "speed",
-    no_predict: Annotated[bool, Parameter(show_default=False)] = False,
-    as_: Annotated[RecipeForm | None, Parameter(name="--as")] = None,
-    top: WholeNumber = 12,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    no_predict: bool = False,
+    as_: RecipeForm | None = None,
+    top: int = 12,
+    json: bool = False,
 ) -> None:
     """Recommend settings: those that exist in the release, are not its default, and can matter.
 
@@ -275,11 +275,11 @@ def thresholds(  # noqa: PLR0913 - the options of the command
     params: str | None = None,
     total_params: str | None = None,
     dtype: str = "bf16",
-    layers: MaybeWholeNumber = None,
+    layers: int | None = None,
     target: str | None = None,
     jaxlib: str | None = None,
-    top: WholeNumber = 12,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    top: int = 12,
+    json: bool = False,
 ) -> None:
     """Show the combine thresholds at which the program changes, and which to try.
 
@@ -356,14 +356,14 @@ BY_SUFFIX: Final = {
 
 def render_flags(  # noqa: PLR0913 - the options of the command
     *source: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    as_: Annotated[FormName | None, Parameter(name="--as")] = None,
+    as_: FormName | None = None,
     jaxlib: str | None = None,
     diff: str | None = None,
     form: str | None = None,
-    allow: Annotated[tuple[Path, ...], Parameter(show_default=False)] = (),
+    allow: tuple[Path, ...] = (),
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    force: Annotated[bool, Parameter(show_default=False)] = False,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Write settings as env file, shell, Python, Slurm job, manifest or compiler options.
 

@@ -32,29 +32,26 @@ _NAMED: Final = 10
 
 _FORM = f"The form of the source, if its name does not determine it: {', '.join(FORMS)}."
 
-Switch = Annotated[bool, Parameter(show_default=False)]
-Several = Annotated[tuple[str, ...], Parameter(show_default=False)]
-
 
 def check(  # noqa: PLR0913 - the options of the command
     source: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     *command: Annotated[str, Parameter(name="CMD...", show=False)],
-    env: Switch = False,
+    env: bool = False,
     jaxlib: str | None = None,
     python: Path | None = None,
     target: str | None = None,
     chip: str | None = None,
-    profiling: Switch = False,
-    no_probe: Switch = False,
-    fix: Switch = False,
-    diff: Switch = False,
+    profiling: bool = False,
+    no_probe: bool = False,
+    fix: bool = False,
+    diff: bool = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    force: Switch = False,
-    json: Switch = False,
-    all: Switch = False,
-    select: Several = (),
-    ignore: Several = (),
-    allow: Several = (),
+    force: bool = False,
+    json: bool = False,
+    all: bool = False,
+    select: tuple[str, ...] = (),
+    ignore: tuple[str, ...] = (),
+    allow: tuple[str, ...] = (),
     form: Annotated[str | None, Parameter(help=_FORM)] = None,
 ) -> int:
     """Check flags and environment: what XLA rejects, what has no effect, and the fixes.

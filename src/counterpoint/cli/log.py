@@ -61,7 +61,7 @@ def log(
     run_id: str | None = None,
     directory: Annotated[Path | None, Parameter(name="--dir")] = None,
     target: str | None = None,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: bool = False,
 ) -> None:
     """Log a result to an experiment tracker: numbers, findings as a table, and the report.
 

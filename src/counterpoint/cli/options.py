@@ -1,6 +1,8 @@
 """Options that several commands have, each declared once: with its type, default and description.
 
-A command takes a group as one argument; cyclopts makes options of its fields.
+A command takes a group as one argument; cyclopts makes options of its fields. A group of a lower
+room, such as the prices of a prediction, is a plain dataclass, and becomes options by the same
+docstring; `flat` names them without the group's name. A single option is a type with its help.
 """
 
 from __future__ import annotations
@@ -11,16 +13,33 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import MaybeWholeNumber
-from counterpoint.cli.output import check_output, check_page
+from counterpoint.cli.output import check_digest, check_output, check_page
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import option_of
 from counterpoint.timeline.step_range import step_range
+from counterpoint.workflow.forecast.options import Where
+from counterpoint.workflow.variant import BaseSettings
 
 if TYPE_CHECKING:
     from counterpoint.fleet.tasks import DigestExecutor
+    from counterpoint.view.page import PageContent
 
-Switch = Annotated[bool, Parameter(show_default=False)]
+flat = Parameter(name="*")
+flat(Where)
+Parameter(name="*", allow_leading_hyphen=True)(BaseSettings)  # --set --xla_a=1
+
 OutputPath = Annotated[Path | None, Parameter(name=["--out", "-o"])]
+Json = Annotated[bool, Parameter(help="Print everything as JSON.")]
+Force = Annotated[bool, Parameter(help="Overwrite existing output.")]
+Top = Annotated[int, Parameter(help="Rows in each table.")]
+CompileTimeout = Annotated[
+    float, Parameter(help="Time limit of one compile or lowering, in seconds.")
+]
+Report = Annotated[
+    Path | None, Parameter(name="--html", help="Write the report as one page to this file (.html).")
+]
+Words = Annotated[str, Parameter(name="COMMAND...", show=False, negative=())]
+"""The words of a command after `--`."""
 
 ENDINGS = (".json", ".txt", ".md")
 
@@ -37,9 +56,9 @@ class Selection:
         device: Only these devices: numbers separated by commas, e.g. 0,1.
     """
 
-    step: MaybeWholeNumber = None
+    step: int | None = None
     steps: str | None = None
-    last: MaybeWholeNumber = None
+    last: int | None = None
     device: str | None = None
 
     def check(self) -> None:
@@ -72,8 +91,33 @@ class Reading:
             does not fit of a profile in pieces (.xplane.riegeli) is left out.
     """
 
-    jobs: MaybeWholeNumber = None
+    jobs: int | None = None
     memory: float | None = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Page:
+    """The page of a result.
+
+    Args:
+        html: Write one page to this file (.html): the report, and a timeline to zoom into.
+        full: Put all steps into the page in full, however large; by default the typical one.
+    """
+
+    html: Path | None = None
+    full: bool = False
+
+    def check(self, *, force: bool) -> None:
+        """Refuse a page that can't or must not be written, before any work is done."""
+        check_page(self.html, full=self.full, force=force)
+
+    def write(self, content: PageContent) -> None:
+        """Write the page, which must have been asked for."""
+        from counterpoint.cli.pages import write_page
+
+        if self.html is not None:
+            write_page(content, self.html, full=self.full)
 
 
 @Parameter(name="*")
@@ -82,18 +126,13 @@ class Output:
     """Where the result goes.
 
     Args:
-        json: Print everything as JSON.
         out: Write to this file: .json as JSON, .txt or .md as text.
-        html: Write one page to this file (.html): the report, and a timeline to zoom into.
-        full: Put all steps into the page in full, however large; by default the typical one.
-        force: Overwrite the file.
     """
 
-    json: Switch = False
+    json: Json = False
     out: OutputPath = None
-    html: Path | None = None
-    full: Switch = False
-    force: Switch = False
+    page: Page = Page()
+    force: Force = False
 
     def check(self) -> None:
         """Refuse a file that can't or must not be written, before any work is done."""
@@ -104,12 +143,30 @@ class Output:
                     f"--json conflicts with the text file {self.out}",
                     next=f"use -o {self.out.with_suffix('.json')}",
                 )
-        check_page(self.html, full=self.full, force=self.force)
+        self.page.check(force=self.force)
 
     @property
     def is_page_alone(self) -> bool:
         """Whether the page is all that is wanted."""
-        return self.html is not None and self.out is None and not self.json
+        return self.page.html is not None and self.out is None and not self.json
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Digest:
+    """The short form of a result.
+
+    Args:
+        as_: Print a digest: the most important lines, for a program that reads text.
+        budget: Characters of the digest; by default 1,500.
+    """
+
+    as_: Literal["digest"] | None = None
+    budget: int | None = None
+
+    def size(self, *, json: bool, out: Path | None = None) -> int | None:
+        """Return the characters of the digest; None if none is wanted."""
+        return check_digest(self.as_, self.budget, json=json, out=out)
 
 
 @Parameter(name="*")
@@ -126,7 +183,7 @@ class FleetOptions:
 
     executor: Literal["local", "ray"] | None = None
     ray_address: str | None = None
-    strict: Switch = False
+    strict: bool = False
 
     def chosen(self, jobs: int | None = None) -> DigestExecutor | None:
         """Return the executor, or None without one."""
@@ -148,6 +205,4 @@ def need_executor(given: dict[str, object]) -> None:
     """Refuse options that tell how digests are made, where none are."""
     for name, value in given.items():
         if value:
-            raise UsageError(
-                f"--{name.replace('_', '-')} needs --executor", next="use --executor local"
-            )
+            raise UsageError(f"{option_of(name)} needs --executor", next="use --executor local")

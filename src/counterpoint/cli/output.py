@@ -8,6 +8,7 @@ from typing import Final
 
 from counterpoint.core import UsageError, WriteError, refuse_url
 from counterpoint.core.arguments import option_of
+from counterpoint.core.bounds import check_number
 
 _free: Final[set[Path]] = set()
 """Outputs that did not exist when they were checked: what is there at the end is another's."""
@@ -77,17 +78,6 @@ def check_digest(
         )
     check_number("--budget", budget, LEAST, instead=BUDGET)
     return BUDGET if budget is None else budget
-
-
-def check_number(
-    option: str, value: float | None, least: float, instead: float | None = None
-) -> None:
-    """Refuse a number below the least one that makes sense, or one that is not finite."""
-    if value is not None and not least <= value < float("inf"):
-        raise UsageError(
-            f"{option} takes a number of at least {least:g}, not {value:g}",
-            next=f"use {option} {max(least, 1) if instead is None else instead:g}",
-        )
 
 
 def write_output(path: Path, text: str | bytes) -> None:

@@ -11,9 +11,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from counterpoint.cli.explain_fleet import each_product
-from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.options import FleetOptions
-from counterpoint.cli.output import check_number, check_page
+from counterpoint.cli.output import check_page
 from counterpoint.cli.printing import (
     print_report,
     say_error,
@@ -36,6 +35,7 @@ from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
 from counterpoint.compile.inputs.workload import Workload, load_workload, own_target
 from counterpoint.core import CounterpointError, InputError, UsageError
+from counterpoint.core.bounds import check_number
 from counterpoint.flags.lines.line import parse_settings
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware.target import Target
@@ -62,19 +62,17 @@ from counterpoint.report.pgle.pgle_json import (
 from counterpoint.report.pgle.profile_document import made_document, profile_document
 from counterpoint.runs.timeline import profile_paths
 
-Switch = Annotated[bool, Parameter(show_default=False)]
-
 
 def make(  # noqa: PLR0913 - the options of the command
     *recordings: Annotated[str, Parameter(name="PROFILE...")],
     out: Annotated[str, Parameter(name=["--out", "-o"])],
     percentile: float = MEDIAN,
     module: str | None = None,
-    bare: Switch = False,
-    keep_warmup: Switch = False,
+    bare: bool = False,
+    keep_warmup: bool = False,
     fleet: FleetOptions = FleetOptions(),
-    force: Switch = False,
-    json: Switch = False,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Make a profile for XLA's scheduler from recordings of GPUs or TPUs.
 
@@ -136,7 +134,7 @@ def merge(
     *profiles: Annotated[Path, Parameter(name="FILE...")],
     out: Annotated[str, Parameter(name=["--out", "-o"])],
     percentile: float = MEDIAN,
-    force: Annotated[bool, Parameter(show_default=False)] = False,
+    force: bool = False,
 ) -> None:
     """Merge profiles of several hosts, runs or modules into one.
 
@@ -170,8 +168,8 @@ def diff(
     a: Path,
     b: Path,
     *,
-    top: WholeNumber = 10,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    top: int = 10,
+    json: bool = False,
 ) -> None:
     """Compare two profiles, the largest change first.
 
@@ -192,8 +190,8 @@ def diff(
 def show(
     profile: Path,
     *,
-    top: WholeNumber = 10,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    top: int = 10,
+    json: bool = False,
 ) -> None:
     """Show the contents of a profile: modules, the largest costs, duplicates.
 
@@ -218,8 +216,8 @@ def check(  # noqa: PLR0913 - the options of the command
     module: str | None = None,
     min_coverage: float = COVERAGE,
     min_time: float | None = None,
-    top: WholeNumber = 10,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    top: int = 10,
+    json: bool = False,
 ) -> int:
     """Check how much of a program a profile covers, and whether it was made from it.
 
@@ -366,8 +364,8 @@ class ApplyOptions:
 
     target: str | None = None
     module: str | None = None
-    set_: Annotated[tuple[str, ...], Parameter(name="--set", show_default=False)] = ()
-    env: Annotated[tuple[str, ...], Parameter(show_default=False)] = ()
+    set_: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
     timeout: float = 900.0
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None
 
@@ -377,10 +375,10 @@ def apply(
     *,
     program: Path,
     options: ApplyOptions | None = None,
-    top: WholeNumber = 10,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    top: int = 10,
+    json: bool = False,
     html: Path | None = None,
-    force: Annotated[bool, Parameter(show_default=False)] = False,
+    force: bool = False,
 ) -> int:
     """Compile a program without and with a profile, and prove that XLA used it.
 

@@ -13,8 +13,7 @@ from cyclopts import Parameter
 
 from counterpoint.cli.digest import digest_of_compared
 from counterpoint.cli.notebooks import with_notebook
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
-from counterpoint.cli.output import check_number, write_output
+from counterpoint.cli.output import write_output
 from counterpoint.cli.printing import (
     document_text,
     print_report,
@@ -22,8 +21,9 @@ from counterpoint.cli.printing import (
     write_file,
     write_result,
 )
-from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOptions, make_request
+from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
 from counterpoint.core import UsageError
+from counterpoint.core.bounds import check_number
 from counterpoint.core.printable import printable
 from counterpoint.pgle.profiles.profile import check_percentile
 from counterpoint.report.document import Document
@@ -57,7 +57,7 @@ class LoopOptions:
         min_coverage: Stop if the profile covers a smaller share of its program.
     """
 
-    repeats: WholeNumber = 1
+    repeats: int = 1
     percentile: float = 50.0
     min_coverage: float = 0.9
 
@@ -72,8 +72,8 @@ class ReportOptions:
         json: Print the report as JSON.
     """
 
-    print_only: Switch = False
-    json: Switch = False
+    print_only: bool = False
+    json: bool = False
 
 
 def make_task(
@@ -153,9 +153,9 @@ def deliver(
 
 def auto(
     *command: str,
-    runs: MaybeWholeNumber = None,
-    no_before: Switch = False,
-    nsys: Switch = False,
+    runs: int | None = None,
+    no_before: bool = False,
+    nsys: bool = False,
     report: ReportOptions | None = None,
     workload: WorkloadOptions | None = None,
     window: ProfileOptions | None = None,
@@ -199,7 +199,7 @@ def _digest(result: AutoResult) -> Iterator[str]:
 
 def manual(
     *command: str,
-    profile: Annotated[Path | None, Parameter(show_default=False)] = None,
+    profile: Path | None = None,
     loop: LoopOptions | None = None,
     report: ReportOptions | None = None,
     workload: WorkloadOptions | None = None,
@@ -236,11 +236,9 @@ class NsightOptions:
         disable_async: Measure with async collectives off, which compiles a different program.
     """
 
-    from_: Annotated[
-        tuple[str, ...], Parameter(name="--from", show_default=False, consume_multiple=True)
-    ] = ()
-    nsys_option: Many = ()
-    disable_async: Switch = False
+    from_: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = ()
+    nsys_option: tuple[str, ...] = ()
+    disable_async: bool = False
 
 
 def nsys(

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from counterpoint.cli.output import check_number, check_output, write_output
+from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.printing import document_text, print_report, say_wrote, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError, refuse_url, unused_path
+from counterpoint.core.bounds import check_number
 from counterpoint.core.printable import printable
 from counterpoint.runs.layout import find_runs, is_run
 from counterpoint.runs.timeline import read
@@ -227,7 +228,7 @@ def manual(profile: str, program: Path) -> str:
 
 def of_tpus(costs: Profile) -> Tpu | None:
     """Return the generation of TPUs that costs were measured on; None if on other devices."""
-    from counterpoint.hardware.tpu import find_tpu
+    from counterpoint.hardware.chip import find_tpu
 
     return find_tpu(costs.origin.get("devices", "").partition(";")[0] or None)
 

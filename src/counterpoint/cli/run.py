@@ -16,12 +16,12 @@ from counterpoint.capture import RunRequest, launch, without_errors
 from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
 from counterpoint.cli.notebooks import with_notebook
-from counterpoint.cli.numbers import MaybeWholeNumber
-from counterpoint.cli.output import check_number, check_page
+from counterpoint.cli.output import check_page
 from counterpoint.cli.printing import add_step_summary, print_report, say_line, write_result
 from counterpoint.cli.repeated_runs import run_repeated
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.bounds import check_number
 from counterpoint.report.digest import lines_markdown
 from counterpoint.report.runs import run_lines, runs_document, runs_json
 from counterpoint.runs.layout import find_runs
@@ -37,12 +37,12 @@ def run(  # noqa: PLR0913 - the options of the command
     *command: Annotated[str, Parameter(name="COMMAND...", negative=())],
     workload: WorkloadOptions | None = None,
     profile: ProfileOptions | None = None,
-    repeat: MaybeWholeNumber = None,
+    repeat: int | None = None,
     against: Path | None = None,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: bool = False,
     html: Path | None = None,
     log: TrackerName | None = None,
-    force: Annotated[bool, Parameter(show_default=False)] = False,
+    force: bool = False,
 ) -> int:
     """Run a workload, and keep everything that it leaves.
 
@@ -186,7 +186,7 @@ def _shown(run: Run) -> Path:
 def runs(
     directory: Path = Path("counterpoint-runs"),
     *,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
+    json: bool = False,
 ) -> None:
     """List runs, oldest first.
 

@@ -1,166 +1,34 @@
-"""Options of `tune`: what is tried, how it is measured, and where it runs."""
+"""How the options of `tune` are written on the command line: their panels in the help."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 from cyclopts import Group, Parameter
 
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
-from counterpoint.tune.executors import EXECUTORS
+from counterpoint.tune.executors.choose import EXECUTORS, NO_OPTIONS, ExecutorOptions
+from counterpoint.tune.executors.executor import TrialLimits
+from counterpoint.tune.options import PlaceOptions, RaceOptions, TriedOptions
 
-Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
-Flags = Annotated[tuple[str, ...], Parameter(show_default=False, allow_leading_hyphen=True)]
-Value = Annotated[str | None, Parameter(allow_leading_hyphen=True)]  # -5% is not an option
-Switch = Annotated[bool, Parameter(show_default=False)]
+TRIED = Group("Settings to try", sort_key=1)
+PREDICTED = Group("Prediction (with --target)", sort_key=2)
+MEASURED = Group("Measurement (with a command)", sort_key=3)
+PLACE = Group("Where trials run", sort_key=4)
 
 if TYPE_CHECKING:
     ExecutorName = str
 else:
     ExecutorName = Literal[tuple(kind.name for kind in EXECUTORS)]
-_EXECUTOR_HELP = (
+EXECUTOR_HELP = (
     f"{'; '.join(f'{kind.name}: {kind.summary}' for kind in EXECUTORS)}. The default is what the"
     " environment suggests (a Slurm job, or a Ray cluster's address), otherwise this machine."
 )
 
-_TRIED = Group("Settings to try", sort_key=1)
-_PREDICTED = Group("Prediction (with --target)", sort_key=2)
-_MEASURED = Group("Measurement (with a command)", sort_key=3)
-_PLACE = Group("Where trials run", sort_key=4)
-
-
-@Parameter(name="*", group=_TRIED)
-@dataclass(frozen=True, slots=True)
-class TriedOptions:
-    """The base, and the settings tried on top of it.
-
-    Args:
-        set_: Add an XLA flag to the base: xla_gpu_...=value.
-        env: Add an environment variable to the base: NAME=value.
-        recipe: Add a recipe, or the settings in a file, to the base, before --set and --env.
-        arm: Try these settings: flags in quotes, a file, or a recipe, or options of the command:
-            '--batch 16'; repeatable.
-        vary: Try these values of an option of the command, an arm each: batch=16,32; repeatable.
-        space: TOML or JSON file that adds, fixes or drops dimensions, or names arms.
-        seed: Seed for all random choices.
-    """
-
-    set_: Annotated[
-        tuple[str, ...], Parameter(name="--set", show_default=False, allow_leading_hyphen=True)
-    ] = ()
-    env: Many = ()
-    recipe: Many = ()
-    arm: Flags = ()
-    vary: Flags = ()
-    space: Path | None = None
-    seed: WholeNumber = 0
-
-
-@Parameter(name="*", group=_PREDICTED)
-@dataclass(frozen=True, slots=True)
-class SearchOptions:
-    """The prediction: its workload, target and prices.
-
-    Args:
-        predict: Predict from this workload: a file, a dump, a Run, or file.py:function, which runs
-            that file. Without a value, the command after `--` is lowered, not trained. With both,
-            the search uses the workload, and the command is measured.
-        target: Devices: 8xH100, 64x8xH100:400G for 64 hosts with one NIC per GPU, or a .toml.
-        candidates: Maximum number of candidates to compile. Default: 100, or 24 for TPUs without
-            --schedule-only.
-        schedule_only: On TPUs, stop libtpu when it has scheduled: seconds instead of minutes for
-            each candidate, but prices are formulas, blind to changes of machine code.
-        shortlist: Maximum number of candidates to measure.
-        program: Program to tune, if there are several; default: the one with the most FLOPs.
-        devices: Number of devices to lower a function or a command for; default: the target's.
-        jobs: Number of parallel compiles; default: as many as cores and memory allow.
-        compile_timeout: Time limit in seconds for each compile or lowering.
-        profile: Use measured costs: a PGLE profile, a recording or a Run.
-        nccl_table: Log of nccl-tests on your network, used before the built-in tables.
-        gemm_table: CSV of GEMM benchmarks on your GPU, used before the built-in tables.
-        kernel_table: TOML with the costs of your own kernels.
-        calibration: Scalars fitted by `counterpoint calibrate`.
-    """
-
-    predict: Annotated[
-        tuple[str, ...] | None, Parameter(consume_multiple=True, show_default=False)
-    ] = None
-    target: str | None = None
-    candidates: MaybeWholeNumber = None
-    shortlist: WholeNumber = 8
-    program: str | None = None
-    devices: MaybeWholeNumber = None
-    jobs: MaybeWholeNumber = None
-    compile_timeout: float = 900.0
-    schedule_only: Switch = False
-    profile: Path | None = None
-    nccl_table: Annotated[tuple[Path, ...], Parameter(show_default=False)] = ()
-    gemm_table: Path | None = None
-    kernel_table: Path | None = None
-    calibration: Path | None = None
-
-
-@Parameter(name="*", group=_MEASURED)
-@dataclass(frozen=True, slots=True)
-class RaceOptions:
-    """The measurement, and when it ends.
-
-    Args:
-        budget: Limit on the trials: 4h, 90m, 20trials, or '20 trials, 2h'; default: 2h. A larger
-            one continues a study.
-        target_gain: Stop when this gain is shown, for example 2%.
-        confirm: Maximum number of arms found by the search to measure, in addition to those of
-            --arm and --space; default: --shortlist; 0: none.
-        confirm_rows: Number of fresh runs of the winner and of the base, in a fresh allocation;
-            more (up to --cap) if runs differ much; 0: none, otherwise at least 2.
-        cap: Maximum number of rows (one pass through the base and the arms) per arm.
-        indifferent: Gains and losses within this share of the step do not count.
-        steps: Number of steps after which a trial ends; default: the program ends by itself.
-        timeout: Time limit of a trial in seconds.
-        hang_after: Seconds without output, compile or step after which a trial is ended.
-        loss_tolerance: Allowed deviation of the losses from the base's, for example 0.1%;
-            default: derived from the differences between runs of the base.
-        ablate: Also measure the winner without each of its changes.
-    """
-
-    budget: Value = None
-    target_gain: Value = None
-    confirm: MaybeWholeNumber = None
-    confirm_rows: WholeNumber = 4
-    cap: WholeNumber = 6
-    indifferent: Annotated[str, Parameter(allow_leading_hyphen=True)] = "0.5%"
-    steps: MaybeWholeNumber = None
-    timeout: float | None = None
-    hang_after: float | None = None
-    loss_tolerance: Value = None
-    ablate: Switch = False
-
-
-@Parameter(name="*", group=_PLACE)
-@dataclass(frozen=True, slots=True)
-class PlaceOptions:
-    """The place where trials run, and the number of processes.
-
-    Args:
-        executor: Where trials run; default: what the environment suggests, otherwise here.
-        nodes: Number of nodes; default: those of the current allocation, or of --target.
-        ranks_per_node: Number of processes per node, instead of --per.
-        per: One process per GPU, or one per node.
-        gpus: GPUs of this machine to use: 0,1.
-        cpus: CPUs of this machine to use: 0-7,16.
-        slurm: Options for salloc or sbatch, in quotes: '--partition=h100 --time=4:00:00'.
-        ray_address: Address of the Ray cluster; default: the one that Ray finds.
-        job_template: A JobSet of yours for Kubernetes; trials get its image, volumes and resources.
-    """
-
-    executor: Annotated[ExecutorName | None, Parameter(help=_EXECUTOR_HELP)] = None
-    nodes: MaybeWholeNumber = None
-    ranks_per_node: MaybeWholeNumber = None
-    per: Literal["gpu", "node"] = "node"
-    gpus: str | None = None
-    cpus: str | None = None
-    slurm: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
-    ray_address: str | None = None
-    job_template: str | None = None
+in_race = Parameter(name="*", group=MEASURED, allow_leading_hyphen=True)
+in_search = Parameter(name="*", group=PREDICTED)
+Parameter(name="*", group=TRIED, allow_leading_hyphen=True)(TriedOptions)  # --arm --xla_a=1
+in_race(RaceOptions)  # -5% is a value that is refused, and no option
+in_race(TrialLimits)
+for group in (ExecutorOptions, *map(type, NO_OPTIONS.groups)):
+    Parameter(name="*", allow_leading_hyphen=True)(group)
+Parameter(name="*", group=PLACE)(PlaceOptions)

@@ -12,11 +12,8 @@ import threading
 import time
 import webbrowser
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-from cyclopts import Parameter
-
-from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.printing import flush_result, say_line, say_result
 from counterpoint.core import CounterpointError, UsageError
 
@@ -36,14 +33,14 @@ _LITTLE: Final = 300_000
 
 def view(  # noqa: PLR0913 - the options of the command
     *paths: str,
-    with_: Annotated[str | None, Parameter(name="--with")] = None,
+    with_: str | None = None,
     target: str | None = None,
     steps: str | None = None,
-    last: MaybeWholeNumber = None,
+    last: int | None = None,
     memory: float | None = None,
-    port: WholeNumber = 0,
+    port: int = 0,
     idle: str = "1h",
-    no_browser: Annotated[bool, Parameter(show_default=False)] = False,
+    no_browser: bool = False,
 ) -> int:
     """Look at a step in the browser: timeline, findings, ops, collectives, network.
 

@@ -11,17 +11,14 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 from counterpoint.capture import ProfileSchedule, RunRequest, find_interpreter
-from counterpoint.cli.numbers import MaybeWholeNumber
-from counterpoint.cli.output import check_number
 from counterpoint.core import UsageError, refuse_url
+from counterpoint.core.bounds import check_number
 from counterpoint.flags.lines.line import parse_settings
 from counterpoint.flags.lines.source import load_settings
 from counterpoint.flags.recipe import recipes
 from counterpoint.flags.settings import Settings
 
 _SHORTEST: Final = 0.001  # seconds
-Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
-Switch = Annotated[bool, Parameter(show_default=False)]
 
 
 @Parameter(name="*")
@@ -42,16 +39,16 @@ class WorkloadOptions:
         stop_after_steps: End it successfully after this many steps on all ranks.
     """
 
-    settings: Many = ()
-    set_: Annotated[tuple[str, ...], Parameter(name="--set", show_default=False)] = ()
-    env: Many = ()
+    settings: tuple[str, ...] = ()
+    set_: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
     name: str | None = None
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None
-    ranks: MaybeWholeNumber = None
+    ranks: int | None = None
     per: Literal["gpu", "node"] = "node"
     timeout: float | None = None
     hang_after: float | None = None
-    stop_after_steps: MaybeWholeNumber = None
+    stop_after_steps: int | None = None
 
 
 @Parameter(name="*")
@@ -74,14 +71,14 @@ class ProfileOptions:
         processes: Ranks to profile: all, or numbers separated by commas.
     """
 
-    profile_start_step: MaybeWholeNumber = None
-    profile_steps: MaybeWholeNumber = None
+    profile_start_step: int | None = None
+    profile_steps: int | None = None
     profile_after_quiet: float | None = None
     profile_seconds: float | None = None
-    no_profile: Switch = False
-    profile_in_pieces: Switch = False
-    profile_python: Switch = False
-    perfetto_link: Switch = False
+    no_profile: bool = False
+    profile_in_pieces: bool = False
+    profile_python: bool = False
+    perfetto_link: bool = False
     processes: str = "all"
 
     @property

@@ -8,7 +8,7 @@ from typing import Final
 
 from counterpoint.compile.task import CompileTask
 from counterpoint.flags.observed import boundary, has
-from counterpoint.hardware.gpu import architecture_of
+from counterpoint.hardware.chip import chip_of_gpu
 from counterpoint.hardware.target import Target
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.indexing import is_assignment
@@ -121,7 +121,8 @@ def stand_in_notes(program: Program, target: Target, jaxlib: str) -> Iterator[st
         )
 
     adding = [it.name for it in program.instructions if _adds_float32(program, it)]
-    swaps = architecture_of(target.gpu) in _SWAPPED_ON
+    chip = chip_of_gpu(target.gpu)
+    swaps = chip is not None and chip.architecture in _SWAPPED_ON
     if adding and swaps and _SWAPPED_FROM <= _release_numbers(jaxlib) < _SWAPPED_UNTIL:
         yield (
             f"{_named(adding, 'scatter')}: jaxlib {jaxlib} compiles its additions of float32 to"

@@ -9,8 +9,12 @@ __all__ = ["option_of", "option_words"]
 
 
 def option_of(argument: str) -> str:
-    """Return the option that takes an argument on the command line."""
-    return f"--{argument.replace('_', '-')}"
+    """Return the option that takes an argument on the command line.
+
+    The name of an argument may end with its unit, as `timeout_s`, or tell it from a word of Python,
+    as `from_`.
+    """
+    return f"--{argument.removesuffix('_s').strip('_').replace('_', '-')}"
 
 
 def option_words(arguments: Mapping[str, object]) -> list[str]:

@@ -17,6 +17,8 @@ class Form(Enum):
     """What a value is, by which a table chooses unit, digits and alignment."""
 
     MS = "ms"
+    US = "us"
+    DIFFERENCE = "difference"  # of milliseconds, with its sign
     RANGE = "range"  # of milliseconds
     SHARE = "share"
     COUNT = "count"
@@ -24,6 +26,7 @@ class Form(Enum):
     GBPS = "GB/s"
     WORD = "word"
     NAME = "name"  # of an op: shortened if it is very long
+    LABEL = "label"  # a name to copy and paste: never shortened
     PLACE = "place"  # a path, of which the end matters most
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from msgspec import structs
+
 from counterpoint.cost.collectives.pricing import price_collective
 from counterpoint.cost.compute.machine import ComputeDevice, machine_of
 from counterpoint.cost.compute.pricing import price_compute
@@ -74,7 +76,7 @@ def _with_links(target: Target, what_if: WhatIf) -> Target:
     if not wiring.joins:  # a domain of plain cards is joined by PCIe
         host *= domain
     if (domain, host) != (1.0, 1.0):
-        own = replace(
+        own = structs.replace(
             wiring,
             domain_bytes_per_s=wiring.domain_bytes_per_s * domain,
             pcie_bytes_per_s=wiring.pcie_bytes_per_s * host,

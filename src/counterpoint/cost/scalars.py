@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_toml
 from counterpoint.core.opening import read_input
-from counterpoint.hardware.gpu import architecture_of
+from counterpoint.hardware.chip import kernel_chip
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class Scalars:
 
 @cache
 def default_scalars(chip: str) -> Scalars:
-    """Return the uncalibrated values for a chip of that name."""
+    """Return the uncalibrated values: of the chip with these kernels, else of any chip."""
     file = resources.files("counterpoint.cost").joinpath("scalars.toml")
     sections = tomllib.loads(file.read_text("utf-8"))
-    values = sections["default"] | sections.get(architecture_of(chip), {})
+    values = sections | dict(kernel_chip(chip).scalars)
     return Scalars(**{name: Scalar(**value) for name, value in values.items()})
 
 

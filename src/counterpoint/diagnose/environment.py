@@ -16,8 +16,8 @@ from counterpoint.diagnose.finding import Remedy
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.hardware.chip import find_chip
-from counterpoint.hardware.gpu import architecture_of, gpus, target_config
 from counterpoint.hardware.target import Target
+from counterpoint.hardware.target_config import target_config
 from counterpoint.timeline.model import Device, Timeline
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def is_nvidia(data: StepData) -> bool:
     if device is None or device.kind != "gpu":
         return False
     if chip is not None:
-        return architecture_of(chip.name) != "cdna3"
+        return chip.vendor == "NVIDIA"
     return not _AMD.search(device.chip or "")
 
 
@@ -116,7 +116,7 @@ def _named(target: Target | None) -> Chip | None:
 
 
 def _target(chip: Chip) -> Target:
-    gpu = next((gpu for gpu in gpus() if gpu.chip == chip.name), None)
+    gpu = chip.gpu
     if gpu is None:  # unknown to XLA's CUDA compiler: AMD or an older chip
         return Target(gpu=chip.name, gpus_per_host=1, config="", own_chip=chip)
     return Target(gpu=gpu.name, gpus_per_host=1, config=target_config(gpu))

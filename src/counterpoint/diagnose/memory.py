@@ -14,7 +14,6 @@ from counterpoint.diagnose.attribution import holding
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.environment import chip_of
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hardware.gpu import gpus
 from counterpoint.hlo.phase import Phase
 from counterpoint.timeline.model import Lane
 
@@ -84,8 +83,7 @@ def _whole(data: StepData) -> int | None:
     chip = chip_of(data)
     if chip is None:
         return None
-    gpu = next((gpu for gpu in gpus() if gpu.chip == chip.name), None)
-    return gpu.memory_bytes if gpu else round(chip.memory_bytes)
+    return chip.gpu.memory_bytes if chip.gpu else round(chip.memory_bytes)
 
 
 def _by_share(data: StepData, run: Run, whole: int | None) -> int | None:

@@ -14,8 +14,9 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
+from counterpoint.core.field import Field
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.settings import Settings
 
@@ -64,8 +65,10 @@ class EffectiveFlag:
 class Difference:
     """A flag whose value differs between modules of one program; None: its default."""
 
-    name: str
-    by_module: Mapping[str, str | None]
+    name: Annotated[str, Field("the flag")]
+    by_module: Annotated[
+        Mapping[str, str | None], Field("its value in each module; null: its default")
+    ]
 
 
 def compare(

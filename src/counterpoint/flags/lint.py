@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Final
+from typing import Annotated, Final
 
+from counterpoint.core.field import Field
 from counterpoint.core.printable import some
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.catalogue.libtpu import libtpu_flag
@@ -126,8 +127,15 @@ class Fix:
     `safe`: the program stays the same, or starts to run at all. `--fix` only reports unsafe ones.
     """
 
-    instead: Pairs = ()
-    safe: bool = True
+    instead: Annotated[
+        Pairs, Field("pairs of name and value to write in its place; empty: remove it")
+    ] = ()
+    safe: Annotated[
+        bool,
+        Field(
+            "true if the program stays the same, or starts to run at all; `--fix` makes only these"
+        ),
+    ] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
-from typing import Final
+from typing import Annotated, Final
 
+from counterpoint.core.field import Field
 from counterpoint.flags.named_files import ANYWHERE, AllowedFiles
 from counterpoint.flags.settings import Channel, Layout, Settings, valid_pairs, why_invalid
 
@@ -27,8 +28,8 @@ ENVIRONMENT: Final = "environment"
 class Location:
     """The place where something is written; `line` is None if the source has no lines."""
 
-    where: str
-    line: int | None = None
+    where: Annotated[str, Field("the file, `command line` or `environment`")]
+    line: Annotated[int | None, Field("the line in it; null: it has no lines")] = None
 
     def __str__(self) -> str:
         return self.where if self.line is None else f"{self.where}:{self.line}"

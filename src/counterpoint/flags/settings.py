@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 from counterpoint.core import UsageError
+from counterpoint.core.field import Field
 from counterpoint.flags.text import (
     SPACE,
     Pairs,
@@ -54,10 +55,14 @@ def is_setting(name: str) -> bool:
 class Layout:
     """The processes of a run and their resources; None means unspecified."""
 
-    hosts: int | None = None
-    processes_per_host: int | None = None
-    gpus_per_process: int | None = None
-    cpus_per_process: int | None = None
+    hosts: Annotated[int | None, Field("the number of hosts; null: unspecified")] = None
+    processes_per_host: Annotated[
+        int | None, Field("processes on each host; null: unspecified")
+    ] = None
+    gpus_per_process: Annotated[int | None, Field("GPUs of each process; null: unspecified")] = None
+    cpus_per_process: Annotated[
+        int | None, Field("CPU cores of each process; null: unspecified")
+    ] = None
 
 
 LIST_TYPES: Final = frozenset({"enums", "map", "strings"})
@@ -248,10 +253,10 @@ class Settings:
 class SettingDifference:
     """One setting that differs; None if it is not given."""
 
-    channel: Channel
-    name: str
-    before: str | None
-    after: str | None
+    channel: Annotated[Channel, Field("`XLA_FLAGS`, `compiler_options` or `environment`")]
+    name: Annotated[str, Field("the setting")]
+    before: Annotated[str | None, Field("its value before; null: not given")]
+    after: Annotated[str | None, Field("its value after; null: not given")]
 
 
 def difference(before: Settings, after: Settings) -> tuple[SettingDifference, ...]:

@@ -11,6 +11,7 @@ from typing import Final
 
 from counterpoint.flags.observed import has
 from counterpoint.flags.release_number import version_number
+from counterpoint.hardware.chip import Chip, chip_of_gpu, find_chip
 
 __all__ = [
     "DISABLED_PASSES",
@@ -145,11 +146,25 @@ _NAMES: Final = (
 _WITHOUT_SWITCH: Final = re.compile(r"PCIe|NVL\b|\bRTX\b|\bGH200\b", re.IGNORECASE)
 
 
+_VENDORS: Final = {"AMD": ChipFamily.AMD, "Google": ChipFamily.TPU}
+_ARCHITECTURES: Final = {
+    "blackwell": ChipFamily.BLACKWELL,
+    "hopper": ChipFamily.HOPPER,
+    "ada": ChipFamily.ADA,
+    "ampere": ChipFamily.AMPERE,
+    "volta": ChipFamily.OLDER,
+}
+
+
 def chip_family(chip: str | None) -> ChipFamily | None:
     """Return the family of a chip; None if it is not named, or unknown: rules then say nothing.
 
-    A chip is named as hardware names it: `H100`, `NVIDIA A100-SXM4-40GB`, `MI300X`, `TPU v5p`.
+    A chip is named as hardware names it: `H100`, `NVIDIA A100-SXM4-40GB`, `MI300X`, `TPU v5p`. Of
+    one without a file there, the name decides.
     """
+    known = _described(chip)
+    if known is not None:
+        return _VENDORS.get(known.vendor) or _ARCHITECTURES.get(known.architecture)
     return next((kind for pattern, kind in _NAMES if re.search(pattern, chip or "")), None)
 
 
@@ -160,4 +175,11 @@ def has_nvls(chip: str | None) -> bool | None:
         return None
     if kind not in (ChipFamily.HOPPER, ChipFamily.BLACKWELL):
         return False
+    known = _described(chip)
+    if known is not None and known.links is not None:
+        return True if known.links.nvls else None
     return None if _WITHOUT_SWITCH.search(chip or "") else True
+
+
+def _described(chip: str | None) -> Chip | None:
+    return (chip_of_gpu(chip) or find_chip(chip)) if chip else None

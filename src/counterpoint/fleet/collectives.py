@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.field import Field
+from counterpoint.core.field import Field, Form
 from counterpoint.fleet.digest import group_numbers
 from counterpoint.fleet.fleet import Fleet, Matrix
 from counterpoint.fleet.stragglers import often_late
@@ -33,7 +33,12 @@ class SlowGroup:
     devices: Annotated[tuple[str, ...], Field("the devices of the group")]
     hosts: Annotated[tuple[str, ...], Field("their hosts")]
     more_ms: Annotated[
-        float, Field("by how much its collective takes longer than that of the other groups")
+        float,
+        Field(
+            "by how much its collective takes longer than that of the other groups",
+            "longer ms",
+            Form.MS,
+        ),
     ]
     steps: Annotated[int, Field("in so many steps")]  # in which it does
     of_steps: Annotated[int, Field("of so many")]

@@ -18,8 +18,8 @@ import polars as pl
 
 from counterpoint.core import InputError
 from counterpoint.fleet.digest import make_digest, to_bytes
+from counterpoint.timeline.formats import RECORDING_ENDINGS
 from counterpoint.timeline.model import Lane, Timeline
-from counterpoint.timeline.source import ENDINGS
 from counterpoint.timeline.storage.parquet import write_parquet
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["host_name", "merge_costs"]
 
-_ENDINGS: Final = tuple(ending for kinds in ENDINGS for ending in kinds)
 _NOTES: Final = 20
 _APART: Final = (
     "each host was read by itself: costs are medians over hosts, of a collective the shortest stay"
@@ -58,7 +57,7 @@ def make_product(kind: str, timeline: Timeline, name: str, **options: Any) -> by
 def host_name(profile: str) -> str:
     """Return the name of a profile's file without its ending, by which its host goes."""
     file = profile.rstrip("/").rpartition("/")[2]
-    ending = next((each for each in _ENDINGS if file.endswith(each)), "")
+    ending = next((each for each in RECORDING_ENDINGS if file.endswith(each)), "")
     return file.removesuffix(ending)
 
 

@@ -1,5 +1,6 @@
 """Chips, links and Targets as data: each number with its unit and its source.
 
-Read gpu.py, links.py and tpu.py, then target.py. `hardware.targets` parses user input (`8xH100`)
-and TOML files, and compares a Target with the devices of a recording.
+Read chip.py, whose files are in chips/, with its parts gpu.py, links.py and tpu.py, then target.py.
+`hardware.targets` parses user input (`8xH100`), `target_file` TOML files; `mismatch` compares a
+Target with the devices of a recording.
 """

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from typing import Any
+
+import msgspec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,20 +27,30 @@ class Links:
     network_is_given: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wiring:
-    """The links of one kind of GPU, independent of the number of devices."""
+class Wiring(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The links of one kind of GPU, independent of the number of devices: section [links].
 
-    gpus: tuple[str, ...]
+    Bits and bytes per second of one GPU in one direction.
+    """
+
     generation: str
+    # GPUs that reach each other at domain_bytes_per_s, as the maker sells them; 1 where only PCIe
+    # joins them.
     domain: int
     domain_bytes_per_s: float
-    pcie_bytes_per_s: float
+    # The rate of an all-reduce that switches add up (NVLink SHARP) over a ring's, on 8 GPUs: 480
+    # and 367 GB/s on H200s, 735 and 700 on B200s. 0 where there are no such switches.
+    nvls: float = 0.0
+    pcie_bytes_per_s: float  # to the host, and between GPUs without a domain
+    # The network of one GPU where the user names none. A rule of thumb: what the maker's own
+    # systems have, and clouds mostly too.
     nic_gbps: float
     source: str
     nic_source: str
     host: int  # usual GPUs per host
-    most: int  # maximum of the largest machine sold as a unit: more are several hosts
+    # Of the largest machine sold as one (a rack counts, where its switch spans hosts): a target
+    # with more of them on one host is refused.
+    most: int
     host_source: str
     spans_hosts: bool = False  # a rack's switch joins hosts to one domain
 
@@ -52,28 +60,9 @@ class Wiring:
         return self.domain > 1 and self.domain_bytes_per_s > 0
 
 
-@cache
-def wirings() -> tuple[Wiring, ...]:
-    """Return the links of all known kinds."""
-    text = resources.files("counterpoint.hardware").joinpath("links.toml").read_text("utf-8")
-    entries: list[dict[str, Any]] = tomllib.loads(text)["links"]
-    return tuple(_wiring(**entry) for entry in entries)
-
-
-def _wiring(gpus: list[str], **fields: Any) -> Wiring:  # noqa: ANN401  a part of the file
-    return Wiring(gpus=tuple(gpus), **fields)
-
-
-@cache
-def find_wiring(gpu: str) -> Wiring | None:
-    """Return the links of the GPU of that name."""
-    return next((wiring for wiring in wirings() if gpu in wiring.gpus), None)
-
-
 # Used for a GPU of which only a compiler's description is known: the slowest host bus in use, to
 # avoid optimistic predictions.
 UNKNOWN_WIRING = Wiring(
-    gpus=(),
     generation="PCIe 4",
     domain=1,
     domain_bytes_per_s=0,

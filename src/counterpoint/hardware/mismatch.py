@@ -6,11 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.hardware.chip import Chip, find_chip
-from counterpoint.hardware.gpu import gpus
-from counterpoint.hardware.links import Wiring, find_wiring
+from counterpoint.hardware.chip import Chip, find_chip, find_tpu
 from counterpoint.hardware.target import Target
-from counterpoint.hardware.tpu import find_tpu
 from counterpoint.timeline.model import Device
 
 __all__ = ["mismatched_chip", "mismatched_devices", "unknown_devices"]
@@ -45,7 +42,7 @@ def _other(kind: str, name: str | None, target: Target, *, links: bool) -> str |
     found = find_chip(name)
     if kind == "tpu" and target.tpu is not None:
         recorded = find_tpu(name)
-        return recorded.chip if recorded and recorded != target.tpu.tpu else None
+        return found.name if found and recorded and recorded != target.tpu.tpu else None
     if kind in _NO_GPU:
         return found.name if found else _NO_GPU[kind]
     wanted = _chip_of(target)
@@ -54,7 +51,7 @@ def _other(kind: str, name: str | None, target: Target, *, links: bool) -> str |
     related = _family(found) == _family(wanted)
     if related and (target.own_chip or target.own_wiring):  # a file may describe it
         return None
-    if links and related and _wiring(found) == _wiring(wanted):
+    if links and related and found.links == wanted.links:
         return None
     return found.name
 
@@ -68,7 +65,3 @@ def _chip_of(target: Target) -> Chip | None:
 
 def _family(chip: Chip) -> str:
     return chip.name.split(maxsplit=1)[0]
-
-
-def _wiring(chip: Chip) -> Wiring | None:
-    return next((find_wiring(gpu.name) for gpu in gpus() if gpu.chip == chip.name), None)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
-from counterpoint.hardware.chip import Chip, chip_named, chips, find_chip
-from counterpoint.hardware.gpu import Gpu, find_gpu
-from counterpoint.hardware.links import UNKNOWN_WIRING, Links, Wiring, find_wiring
+from counterpoint.hardware.chip import Chip, chip_of_gpu, chips, find_chip, find_gpu, find_wiring
+from counterpoint.hardware.links import UNKNOWN_WIRING, Links, Wiring
 
 if TYPE_CHECKING:
+    from counterpoint.hardware.gpu import Gpu
     from counterpoint.hardware.tpu import TpuSlice
 
 _MEMORY: Final = re.compile(r"device_memory_size: (\d+)")
@@ -55,8 +55,7 @@ class Target:
     @property
     def chip(self) -> Chip:
         """Its GPU's peak rates; raise UsageError if they are unknown."""
-        gpu = self.known_gpu
-        chip = self.own_chip or (chip_named(gpu.chip) if gpu else find_chip(self.gpu))
+        chip = self.own_chip or chip_of_gpu(self.gpu) or find_chip(self.gpu)
         if chip is None:
             raise UsageError(
                 f"the rates of {self.gpu} are unknown",

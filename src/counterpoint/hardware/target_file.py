@@ -9,15 +9,17 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final, NoReturn, cast
+
+from msgspec.structs import replace
 
 from counterpoint.core import InputError, parse_toml
 from counterpoint.core.opening import read_input
-from counterpoint.hardware.chip import Chip, chip_named
-from counterpoint.hardware.gpu import Gpu, find_gpu, gpus, target_config
-from counterpoint.hardware.links import UNKNOWN_WIRING, Wiring, find_wiring
+from counterpoint.hardware.chip import Chip, chip_of_gpu, find_gpu, find_wiring, gpus
+from counterpoint.hardware.gpu import Gpu
+from counterpoint.hardware.links import UNKNOWN_WIRING, Wiring
 from counterpoint.hardware.target import Target
+from counterpoint.hardware.target_config import target_config
 
 _SCALES: Final = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _SCALES_OF_2: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
@@ -118,7 +120,7 @@ class _File:
 
     def chip(self, gpu: Gpu) -> tuple[Chip | None, Gpu]:
         """Return the chip with the file's rates, and the GPU with the file's memory."""
-        known = chip_named(gpu.chip)
+        known = chip_of_gpu(gpu.name)
         if not self._section("chip") or known is None:
             return None, gpu
         flops = dict(known.flops)

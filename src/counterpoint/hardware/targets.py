@@ -16,10 +16,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import ArgumentError, UsageError
-from counterpoint.hardware.chip import chips, find_chip
-from counterpoint.hardware.gpu import find_gpu, gpus, target_config
-from counterpoint.hardware.links import find_wiring
+from counterpoint.hardware.chip import (
+    chip_of_tpu,
+    chips,
+    find_chip,
+    find_gpu,
+    find_tpu,
+    find_wiring,
+    gpus,
+)
 from counterpoint.hardware.target import Devices, Target
+from counterpoint.hardware.target_config import target_config
 from counterpoint.hardware.target_file import read_target
 
 if TYPE_CHECKING:
@@ -234,7 +241,7 @@ def _without_slice(text: str) -> str:
 
     counted = counted_devices(found[1], int(found[2]))
     if counted is not None:
-        return f"{counted[1]}x{counted[0].chip.replace(' ', '')}"
+        return f"{counted[1]}x{chip_of_tpu(counted[0]).name.replace(' ', '')}"
     # Names of v2 and v3 count cores, and each core is a device.
     return f"{found[2]}xTPU{found[1].lower()}"
 
@@ -283,11 +290,7 @@ def _proposal(chip: str, devices: int, network: str | None) -> tuple[str, str]:
 
 
 def _tpu(chip: str) -> Tpu | None:
-    if not chip.startswith("TPU"):
-        return None
-    from counterpoint.hardware.tpu import find_tpu
-
-    return find_tpu(chip)
+    return find_tpu(chip) if chip.startswith("TPU") else None
 
 
 def _host(chip: str) -> _Host:

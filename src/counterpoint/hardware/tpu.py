@@ -1,20 +1,18 @@
 """TPUs: the generations, and slices of them with their torus of links.
 
-`tpus.toml` has the figures; a chip's peak rates are in `chips.toml`.
+The section [tpu] of a chip's file has the figures of a generation; its peak rates are its chip's.
 """
 
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from itertools import product
-from typing import Any, Final
+from typing import Final, Literal
 
-from counterpoint.hardware.chip import find_chip
+import msgspec
+
 from counterpoint.hardware.links import Links
 
 _BYTES_PER_GBIT: Final = 1e9 / 8
@@ -23,33 +21,41 @@ _CUBE: Final = 4
 _SMALL_CUBES: Final = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 2, 2), 16: (2, 2, 4), 32: (2, 4, 4)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tpu:
-    """One generation. Rates are bytes per second in one direction."""
+class Tpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One generation: section [tpu]. Rates are bytes per second in one direction.
+
+    Of v4 and v5p the two cores of a chip are one device, of TPU7x each is one.
+    """
 
     name: str  # as in the names of slices: v5e, tpu7x
-    aliases: tuple[str, ...]
-    chip: str  # its name in chips.toml
-    libtpu: str  # its name in libtpu's topologies
+    aliases: tuple[str, ...] = ()
+    libtpu: str  # its name in libtpu's topologies, as in v5e:16x16
     kind: str  # what a device calls itself, as in profiles
     megacore: bool = False  # libtpu has to be told that the cores of a chip are one device
-    counted: str  # "chips" or "cores": the number in a slice's name
+    counted: Literal["chips", "cores"]  # the number in a slice's name: v5p-128 are 128 cores
     cores: int  # TensorCores of a chip
     devices: int  # of one chip, as JAX counts them
+    # Of the cycles in libtpu's estimates; its scheduler's dump says how many are a microsecond.
     clock_ghz: float
-    product_flops: float  # of one device, in a plain product of bfloat16 by XLA's estimate
+    # Of one device, in a product of two bf16[8192,8192] by the estimate of libtpu 0.0.42.1.
+    product_flops: float
     dimensions: int  # of the torus
-    wraps: int  # axes of a multiple of this length are rings
-    ici_links: int  # of one chip
-    ici_bytes_per_s: float  # of all links of a chip
-    slice: int  # chips of the largest slice
+    # Axes of a multiple of this length are rings: optical switches join cubes of 4x4x4, and of 2D
+    # slices only the whole side of a pod is one.
+    wraps: int
+    # Of one chip to its neighbors, and the rate of all of them. Google states both directions
+    # together ("bidirectional"), or Gb/s of one. A group of chips along one axis of the torus has
+    # two of a chip's links; a slice smaller than the torus lacks some.
+    ici_links: int
+    ici_bytes_per_s: float
+    slice: int  # chips of the largest slice; more are several, joined by the data center's network
     slice_source: str
     host: int  # chips of a host, in a slice of several
-    most_host: int
-    dcn_gbps: float  # of one host
+    most_host: int  # of the largest machine sold as one
+    dcn_gbps: float  # of one host, where a target names none
     dcn_source: str
-    host_bytes_per_s: float  # between a chip and its host
-    hbm_usable: int  # of one device, in bytes
+    host_bytes_per_s: float  # PCIe of one chip to its host
+    hbm_usable: int  # bytes that libtpu 0.0.42.1 leaves to a program of one device
     source: str
 
     @property
@@ -212,28 +218,3 @@ class TpuSlice:
         if self.tpu.shape(self.chips) != self.shape:
             size = f":{'x'.join(map(str, self.shape))}"
         return f"{slices}{self.tpu.name}{size}{dcn}"
-
-
-@cache
-def tpus() -> tuple[Tpu, ...]:
-    """Return all known generations, oldest first."""
-    text = resources.files("counterpoint.hardware").joinpath("tpus.toml").read_text("utf-8")
-    return tuple(_tpu(**entry) for entry in tomllib.loads(text)["tpu"])
-
-
-def _tpu(aliases: list[str], **fields: Any) -> Tpu:  # noqa: ANN401  a part of the file
-    return Tpu(aliases=tuple(aliases), **fields)
-
-
-def find_tpu(name: str | None) -> Tpu | None:
-    """Return the generation of the chip with this name in profiles; None for other chips."""
-    chip = find_chip(name)
-    return next((tpu for tpu in tpus() if chip is not None and tpu.chip == chip.name), None)
-
-
-def tpu_named(name: str) -> Tpu | None:
-    """Return the generation that slices of this name are of: v5e, v5litepod, tpu7x."""
-    plain = name.casefold().removeprefix("tpu")
-    return next(
-        (tpu for tpu in tpus() if plain in (tpu.name.removeprefix("tpu"), *tpu.aliases)), None
-    )

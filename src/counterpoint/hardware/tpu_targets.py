@@ -11,8 +11,9 @@ import re
 from typing import Final
 
 from counterpoint.core import ArgumentError
+from counterpoint.hardware.chip import chip_of_tpu, find_tpu, tpu_named, tpus
 from counterpoint.hardware.target import Target
-from counterpoint.hardware.tpu import Tpu, TpuSlice, find_tpu, tpu_named, tpus
+from counterpoint.hardware.tpu import Tpu, TpuSlice
 
 _SLICE: Final = re.compile(
     r"(?:(?P<slices>\d{1,6})[xX])?(?:TPU[ -]?)?(?P<name>v?\d+[a-z]*|trillium|ironwood)"
@@ -60,7 +61,7 @@ def parse_tpu_target(text: str) -> Target | None:
 def target_of_slice(where: TpuSlice) -> Target:
     """Return the Target of slices."""
     return Target(
-        gpu=where.tpu.chip,
+        gpu=chip_of_tpu(where.tpu).name,
         gpus_per_host=where.chips_per_host * where.tpu.devices,
         hosts=where.hosts * where.slices,
         config="",

@@ -7,7 +7,7 @@ field.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, cast
 
@@ -25,6 +25,7 @@ _LONGEST_NAME: Final = 72
 _KINDS: Final = {
     Form.WORD: ColumnKind.WORD,
     Form.NAME: ColumnKind.NAME,
+    Form.LABEL: ColumnKind.LABEL,
     Form.PLACE: ColumnKind.PLACE,
     Form.RANGE: ColumnKind.WORD,
 }
@@ -65,26 +66,10 @@ def total_of(kind: type[Any], name: str, value: float | None) -> str:
     return _cells(fields_of(kind)[name], [value])[0]
 
 
-def _cells(field: Field, values: Sequence[Any]) -> list[str]:  # noqa: PLR0911 - one per form
-    match field.form:
-        case Form.MS:
-            return units.column(values)
-        case Form.RANGE:
-            return _ranges(values)
-        case Form.GBPS:
-            return units.column(values, 1)
-        case Form.SHARE:
-            return [units.percent(value, field.digits) for value in values]
-        case Form.BYTES:
-            return [units.size(value) for value in values]
-        case Form.COUNT:
-            return [units.count(value) for value in values]
-        case Form.PLACE:
-            return [units.UNKNOWN if value is None else short_path(str(value)) for value in values]
-        case Form.NAME:  # those of C++ kernels would push every other column off
-            return distinct(kernel_labels(_texts(values)), _LONGEST_NAME)
-        case Form.WORD:
-            return _texts(values)
+def _cells(field: Field, values: Sequence[Any]) -> list[str]:
+    if field.form is Form.SHARE:
+        return [units.percent(value, field.digits) for value in values]
+    return _TEXTS[field.form](values)
 
 
 def _ranges(values: Sequence[tuple[float, float] | None]) -> list[str]:
@@ -95,8 +80,33 @@ def _ranges(values: Sequence[tuple[float, float] | None]) -> list[str]:
     ]
 
 
+def _places(values: Sequence[Any]) -> list[str]:
+    return [units.UNKNOWN if value is None else short_path(str(value)) for value in values]
+
+
+def _names(values: Sequence[Any]) -> list[str]:
+    """Return short names: those of C++ kernels would push every other column off."""
+    return distinct(kernel_labels(_texts(values)), _LONGEST_NAME)
+
+
 def _texts(values: Sequence[Any]) -> list[str]:
     return [units.UNKNOWN if value is None else str(value) for value in values]
+
+
+_TEXTS: Final[Mapping[Form, Callable[[Sequence[Any]], list[str]]]] = {
+    Form.MS: units.column,
+    Form.US: lambda values: units.column(values, 3),
+    Form.DIFFERENCE: units.differences,
+    Form.RANGE: _ranges,
+    Form.GBPS: lambda values: units.column(values, 1),
+    Form.BYTES: lambda values: [units.size(value) for value in values],
+    Form.COUNT: lambda values: [units.count(value) for value in values],
+    Form.PLACE: _places,
+    Form.NAME: _names,
+    Form.LABEL: _texts,
+    Form.WORD: _texts,
+}
+"""The texts of a column, by what its values are; a share's depend on its field, too."""
 
 
 def known_columns(columns: Sequence[CellColumn]) -> list[CellColumn]:

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from counterpoint.core.field import Field
 from counterpoint.core.printable import counted_noun
 from counterpoint.flags.forms import render
 from counterpoint.flags.recommendation import (
@@ -168,73 +169,121 @@ def _left_out(found: Recommendation, top: int) -> Section:
 
 
 class LineEffectJson(Result):
-    """The predicted step of the program without and with a setting; `change` is a share."""
+    """The predicted step of the program without and with a setting."""
 
-    before_ms: float
-    after_ms: float
-    change: float
+    before_ms: Annotated[float, Field("the step without")]
+    after_ms: Annotated[float, Field("the step with")]
+    change: Annotated[float, Field("of the step time, as a share; negative: faster")]
 
 
 class TriedFlagJson(Result):
-    """The predicted effect of a flag on a common step; `change` is a share of the step time."""
+    """The predicted effect of a flag on a common step."""
 
-    step: str
-    target: str
-    jaxlib: Annotated[str, At("version")]
-    change: float | None
+    step: Annotated[str, Field("the common step")]
+    target: Annotated[str, Field("the hardware that it was compiled for")]
+    jaxlib: Annotated[str, At("version"), Field("the release that compiled it")]
+    change: Annotated[
+        float | None,
+        Field(
+            "of the predicted step time, as a share; negative: faster; null: the compile crashed"
+        ),
+    ]
 
 
 class RecommendedJson(Result):
     """A setting with its reason."""
 
-    name: Annotated[str, At("line.name")]
-    value: Annotated[str, At("line.value")]
-    channel: Annotated[str, At("line.channel")]
-    reason: Annotated[str | None, At("line.reason")]
-    basis: Annotated[str, At("line.basis")]
-    known: Annotated[TextOrNull, At("line.known")]
-    depends_on: TextOrNull
-    predicted: LineEffectJson | None
-    tried: tuple[TriedFlagJson, ...]
-    recipes: tuple[str, ...]
-    source: str
+    name: Annotated[str, At("line.name"), Field("the setting")]
+    value: Annotated[str, At("line.value"), Field("its value")]
+    channel: Annotated[
+        str,
+        At("line.channel"),
+        Field("where to give it: `XLA_FLAGS`, `environment`, `LIBTPU_INIT_ARGS` and others"),
+    ]
+    reason: Annotated[str | None, At("line.reason"), Field("why; null: the recipe gives no reason")]
+    basis: Annotated[str, At("line.basis"), Field("`documented`, `measured` or `rule of thumb`")]
+    known: Annotated[TextOrNull, At("line.known"), Field("what somebody measured; null: nothing")]
+    depends_on: Annotated[
+        TextOrNull,
+        Field("what it needs to have an effect: kinds of collectives, a loop; null: nothing"),
+    ]
+    predicted: Annotated[
+        LineEffectJson | None,
+        Field("its effect on the program; null: no program was compiled with it"),
+    ]
+    tried: Annotated[
+        tuple[TriedFlagJson, ...], Field("its effect on common steps of these workloads")
+    ]
+    recipes: Annotated[tuple[str, ...], Field("the recipes that set it")]
+    source: Annotated[str, Field("where the recommendation is from")]
 
 
 class NotRecommended(Result):
     """A line of a recipe that was left out, and why."""
 
-    name: str
-    value: TextOrNull
-    recipe: str
-    why: str
+    name: Annotated[str, Field("the setting")]
+    value: Annotated[TextOrNull, Field("its value; null: it has none")]
+    recipe: Annotated[str, Field("the recipe that sets it")]
+    why: Annotated[str, Field("why it is left out")]
 
 
 class AdviceJson(Result):
     """Advice that is not a setting."""
 
-    about: str
-    text: str
+    about: Annotated[str, Field("what it is about")]
+    text: Annotated[str, Field("what to do")]
 
 
 class FlagsRecommend(Result, tag_field="schema", tag="counterpoint.flags.recommend/1"):
     """Settings for a situation: `counterpoint flags recommend --json`."""
 
-    workloads: Annotated[tuple[str, ...], At("situation.workloads")] = msgspec.field(name="for")
-    goal: Annotated[str, At("situation.goal")]
-    jaxlib: Annotated[str, At("situation.release.asked")]
-    catalogue: Annotated[str, At("situation.release.version")]
-    chip: Annotated[str | None, At("situation.chip")]
-    hosts: Annotated[int | None, At("situation.hosts")]
-    slices: Annotated[int | None, At("situation.slices")]
-    devices: Annotated[int | None, At("situation.devices")]
-    program: Annotated[str | None, At("situation.program.name")]
-    lines: tuple[RecommendedJson, ...]
-    left_out: Annotated[tuple[NotRecommended, ...], At("dropped")]
-    advice: tuple[AdviceJson, ...]
-    gpus_per_process: Annotated[int | None, At("layout.gpus_per_process")]
-    together: LineEffectJson | None
-    xla_flags: Annotated[dict[str, str], At("settings.flags")]
-    environment: Annotated[dict[str, str], At("settings.variables")]
+    workloads: Annotated[
+        tuple[str, ...],
+        At("situation.workloads"),
+        Field("the kinds of parallelism, as given with `--for`"),
+    ] = msgspec.field(name="for")
+    goal: Annotated[str, At("situation.goal"), Field("`speed`, `memory`, `debug` or `pgle`")]
+    jaxlib: Annotated[str, At("situation.release.asked"), Field("the release that was asked for")]
+    catalogue: Annotated[
+        str, At("situation.release.version"), Field("the known release whose tables were used")
+    ]
+    chip: Annotated[str | None, At("situation.chip"), Field("the chip; null: unknown")]
+    hosts: Annotated[int | None, At("situation.hosts"), Field("the number of hosts; null: unknown")]
+    slices: Annotated[
+        int | None,
+        At("situation.slices"),
+        Field("the number of TPU slices; null: unknown, or GPUs"),
+    ]
+    devices: Annotated[
+        int | None, At("situation.devices"), Field("the number of devices; null: unknown")
+    ]
+    program: Annotated[
+        str | None,
+        At("situation.program.name"),
+        Field("the program's module; null: none was given"),
+    ]
+    lines: Annotated[tuple[RecommendedJson, ...], Field("the settings")]
+    left_out: Annotated[
+        tuple[NotRecommended, ...],
+        At("dropped"),
+        Field("lines of these recipes that do not apply or would not help"),
+    ]
+    advice: Annotated[tuple[AdviceJson, ...], Field("advice that is not a setting")]
+    gpus_per_process: Annotated[
+        int | None,
+        At("layout.gpus_per_process"),
+        Field("the GPUs that each process should have; null: no advice"),
+    ]
+    together: Annotated[
+        LineEffectJson | None,
+        Field("the effect of all flags at once on the program; null: none was compiled"),
+    ]
+    xla_flags: Annotated[
+        dict[str, str], At("settings.flags"), Field("the recommended flags, by name")
+    ]
+    environment: Annotated[
+        dict[str, str], At("settings.variables"), Field("the recommended variables, by name")
+    ]
 
 
 def recommendation_json(found: Recommendation) -> str:

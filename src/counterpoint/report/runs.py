@@ -10,6 +10,7 @@ from statistics import quantiles
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from counterpoint.core import Unknown
+from counterpoint.core.field import Field
 from counterpoint.core.printable import counted_noun
 from counterpoint.flags.versions import PROFILE
 from counterpoint.pgle.evidence import ProfileUse
@@ -279,76 +280,118 @@ def _shortened(run: Run) -> str:
 class RunSettingsJson(Result):
     """The settings that were asked for, without what was inherited."""
 
-    xla_flags: Annotated[Pairs, At("xla")]
-    env: dict[str, str]
+    xla_flags: Annotated[Pairs, At("xla"), Field("pairs of name and value, in order")]
+    env: Annotated[dict[str, str], Field("environment variables")]
 
 
 class RankRead(Result):
-    """A rank, with all that it left; `processes` are as the agent wrote them."""
+    """A rank, with all that it left."""
 
-    rank: Annotated[int, At("number")]
-    host: str
-    pid: int | None
-    outcome: Outcome
-    environment: Any
-    processes: Annotated[tuple[Any, ...], At("processes.facts")]
-    steps: Annotated[int, At("steps_seen")]
-    compiles: dict[str, int]
-    profiles: tuple[str, ...]
-    hlo: tuple[str, ...]
-    step_module: str | None
-    flags_of_compiler: dict[str, str] | None
-    flags_by_module: dict[str, dict[str, str]]
-    notes: tuple[str, ...]
+    rank: Annotated[int, At("number"), Field("its number")]
+    host: Annotated[str, Field("its host")]
+    pid: Annotated[int | None, Field("its process; null: unknown")]
+    outcome: Annotated[Outcome, Field("how it ended")]
+    environment: Annotated[
+        Any,
+        Field("variables relative to the inherited ones: `set` and `changed`, as in `rank.json`"),
+    ]
+    processes: Annotated[
+        tuple[Any, ...],
+        At("processes.facts"),
+        Field("what the agent recorded of each Python process"),
+    ]
+    steps: Annotated[int, At("steps_seen"), Field("steps that were seen")]
+    compiles: Annotated[
+        dict[str, int],
+        Field(
+            "events by kind: `backend` are compiles by XLA, `cache_hit` programs from the "
+            "persistent cache, `trace` and `lower` JAX's work before them if it took at least 10 "
+            "ms"
+        ),
+    ]
+    profiles: Annotated[tuple[str, ...], Field("files of its profile")]
+    hlo: Annotated[
+        tuple[str, ...],
+        Field(
+            "files of scheduled modules, that of `step_module` first, then by compile time and by "
+            "size"
+        ),
+    ]
+    step_module: Annotated[
+        str | None,
+        Field(
+            "the step's module: of what was executed as steps, else what took longest to compile; "
+            "null: unknown"
+        ),
+    ]
+    flags_of_compiler: Annotated[
+        dict[str, str] | None, Field("the flags by which `step_module` was compiled; null: unknown")
+    ]
+    flags_by_module: Annotated[dict[str, dict[str, str]], Field("the same of every dumped module")]
+    notes: Annotated[tuple[str, ...], Field("what is damaged or missing")]
 
 
 class ProfileUseJson(Result):
     """Whether XLA used the PGLE profile that its flag names, by its own log."""
 
-    profile: Annotated[str, At("given")]
-    use: ProfileUse
-    reason: str
+    profile: Annotated[str, At("given"), Field("the profile that the flag names")]
+    use: Annotated[
+        ProfileUse,
+        Field("`used`, `not used`, `failed` (the compile failed for lack of costs) or `unknown`"),
+    ]
+    reason: Annotated[str, Field("how that is known")]
 
 
 class RunFound(Result):
     """A run as a reader finds it."""
 
-    schema: Literal["counterpoint.run/1"]
-    version: str
-    path: str
-    name: str
-    command: tuple[str, ...]
-    cwd: str
-    started: str
-    ended: str | None
-    state: str
-    outcome: Outcome
-    launcher: str
-    job: str | None
-    world_size: int
-    settings: RunSettingsJson
-    steps: int | None
-    median_step_ms: float | None
-    timed_by: str | None
-    profiles: tuple[str, ...]
-    no_profile: str | None
-    pgle: ProfileUseJson | None
-    notes: tuple[str, ...]
-    ranks: tuple[RankRead, ...]
+    schema: Annotated[Literal["counterpoint.run/1"], Field("of the Run's own manifest, `run.json`")]
+    version: Annotated[str, Field("the version of Counterpoint that recorded it")]
+    path: Annotated[str, Field("its directory")]
+    name: Annotated[str, Field("its name")]
+    command: Annotated[tuple[str, ...], Field("its command, by word")]
+    cwd: Annotated[str, Field("its working directory")]
+    started: Annotated[str, Field("UTC, ISO 8601")]
+    ended: Annotated[str | None, Field("UTC, ISO 8601; null: in progress, or unknown")]
+    state: Annotated[str, Field("`running` or `ended`")]
+    outcome: Annotated[Outcome, Field("how it ended: that of the rank whose end has a known cause")]
+    launcher: Annotated[
+        str, Field("what started its ranks: `local`, `slurm`, `openmpi`, `pmi` and others")
+    ]
+    job: Annotated[str | None, Field("the launcher's name for the job; null: it has none")]
+    world_size: Annotated[int, Field("the number of ranks")]
+    settings: Annotated[RunSettingsJson, Field("the settings as given, without inherited ones")]
+    steps: Annotated[int | None, Field("of the first rank that saw steps; null: none did")]
+    median_step_ms: Annotated[
+        float | None,
+        Field(
+            "of the slowest rank, over the steps without compilation or profiling (with fewer "
+            "than three of them, over all but the first); null: none was timed"
+        ),
+    ]
+    timed_by: Annotated[str | None, Field("how its steps were timed; null: none was")]
+    profiles: Annotated[tuple[str, ...], Field("files of the ranks' profiles")]
+    no_profile: Annotated[str | None, Field("why there are none; null: there are")]
+    pgle: Annotated[
+        ProfileUseJson | None,
+        Field("whether XLA used the PGLE profile that its flag names; null: it names none"),
+    ]
+    notes: Annotated[tuple[str, ...], Field("what is damaged or missing")]
+    ranks: Annotated[tuple[RankRead, ...], Field("the ranks")]
 
 
 class BrokenRun(Result):
     """A directory that can't be read as a run."""
 
-    path: str
-    why: str
+    path: Annotated[str, Field("the directory")]
+    why: Annotated[str, Field("why it can't be read")]
 
 
 class Runs(Result, tag_field="schema", tag="counterpoint.runs/1"):
     """The runs of a directory: `counterpoint run --json` and `counterpoint runs --json`."""
 
-    runs: tuple[RunFound, ...]
-    broken: tuple[BrokenRun, ...]
+    runs: Annotated[tuple[RunFound, ...], Field("the Runs")]
+    broken: Annotated[tuple[BrokenRun, ...], Field("directories that can't be read")]
 
 
 def runs_json(runs: Sequence[Run], broken: Sequence[Broken] = ()) -> str:

@@ -10,9 +10,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from counterpoint.core import Basis, Range, Unknown
+from counterpoint.core.field import Field
 from counterpoint.report.json import Result, fill, json_text
 
 if TYPE_CHECKING:
@@ -112,11 +113,11 @@ FindingRow: TypeAlias = tuple[str, str, float | None, float | None, str, str]
 class SummaryFigure:
     """A number with its unit, basis and meaning."""
 
-    name: str
-    value: float
-    unit: str
-    basis: str
-    meaning: str
+    name: Annotated[str, Field("its name, which stays the same")]
+    value: Annotated[float, Field("the number")]
+    unit: Annotated[str, Field("its unit")]
+    basis: Annotated[str, Field("`measured`, `predicted` or `rule of thumb`")]
+    meaning: Annotated[str, Field("what it is")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,20 +335,23 @@ def _figures(
 class SummaryFinding(Result):
     """A finding of the summary."""
 
-    code: str
-    title: str
-    saves_low_ms: float | None
-    saves_high_ms: float | None
-    basis: str
-    remedy: str
+    code: Annotated[str, Field("code of the rule")]
+    title: Annotated[str, Field("what is lost")]
+    saves_low_ms: Annotated[float | None, Field("the least that mending it saves; null: unknown")]
+    saves_high_ms: Annotated[float | None, Field("the most that mending it saves; null: unknown")]
+    basis: Annotated[str, Field("`measured`, `predicted` or `rule of thumb`")]
+    remedy: Annotated[str, Field("what to do")]
 
 
 class SummaryJson(Result, tag_field="schema", tag="counterpoint.summary/1"):
     """The numbers that are logged to trackers: `counterpoint log --json`."""
 
-    title: str
-    figures: tuple[SummaryFigure, ...]
-    findings: tuple[SummaryFinding, ...]
+    title: Annotated[str, Field("what it is a summary of")]
+    figures: Annotated[
+        tuple[SummaryFigure, ...],
+        Field("[the numbers](summary.md); one that is not known is left out"),
+    ]
+    findings: Annotated[tuple[SummaryFinding, ...], Field("losses, largest expected saving first")]
 
 
 def summary_json(summary: Summary) -> str:

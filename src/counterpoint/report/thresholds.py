@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
+from counterpoint.core.field import Field, Form
 from counterpoint.flags.combiner import DEFAULT
 from counterpoint.flags.thresholds import (
     KindThresholds,
@@ -17,6 +18,7 @@ from counterpoint.flags.thresholds import (
     flag_of,
 )
 from counterpoint.report import units
+from counterpoint.report.columns import field_columns
 from counterpoint.report.document import (
     Document,
     Fact,
@@ -26,7 +28,6 @@ from counterpoint.report.document import (
     Section,
     TextTable,
     Tone,
-    numbers,
     table,
     words,
 )
@@ -184,11 +185,9 @@ def _shown(kind: KindThresholds, top: int) -> Sequence[ThresholdResult]:
 
 def _table(steps: Sequence[ThresholdResult]) -> TextTable:
     return table(
-        numbers("from bytes", [f"{step.threshold:,}" for step in steps]),
+        *field_columns(Threshold, steps, ["threshold_bytes"]),
         words("", [units.size(step.threshold) for step in steps]),
-        numbers("collectives", [f"{step.collectives:,}" for step in steps]),
-        numbers("launches per step", [units.count(step.launches) for step in steps], 1),
-        numbers("largest", [units.size(step.largest) for step in steps]),
+        *field_columns(Threshold, steps, ["collectives", "launches", "largest_bytes"]),
     )
 
 
@@ -231,61 +230,109 @@ def _bytes(count: int) -> str:
 class Threshold(Result):
     """The collectives that are left when XLA combines up to a threshold."""
 
-    threshold_bytes: Annotated[int, At("threshold")]
-    collectives: int
-    launches: int | None
-    largest_bytes: Annotated[int, At("largest")]
-    exact: bool
+    threshold_bytes: Annotated[
+        int, At("threshold"), Field("the threshold", "from bytes", Form.COUNT)
+    ]
+    collectives: Annotated[int, Field("collectives that are left", "collectives", Form.COUNT)]
+    launches: Annotated[
+        int | None,
+        Field(
+            "how often they run in a step; null: unknown", "launches per step", Form.COUNT, rank=1
+        ),
+    ]
+    largest_bytes: Annotated[
+        int, At("largest"), Field("the size of the largest", "largest", Form.BYTES)
+    ]
+    exact: Annotated[
+        bool,
+        Field("whether no smaller threshold gives the same; false: unknown, only some were tried"),
+    ]
 
 
 class CombinerSite(Result):
     """A computation with collectives to combine."""
 
-    computation: str
-    times: int | None
-    in_loop: bool
-    pipelined: bool
-    bytes: Annotated[tuple[int, ...], At("sizes")]
+    computation: Annotated[str, Field("its name")]
+    times: Annotated[int | None, Field("how often it runs; null: unknown")]
+    in_loop: Annotated[bool, Field("whether a loop runs it: nothing is combined across iterations")]
+    pipelined: Annotated[bool, Field("whether any of them starts an iteration early")]
+    bytes: Annotated[tuple[int, ...], At("sizes"), Field("the size of each collective")]
 
 
 class CombinedKind(Result):
     """The collectives of one kind, by threshold."""
 
-    kind: str
-    flag: str
-    counted: str
-    observed: int
-    total_bytes: Annotated[int, At("total")]
-    default: Threshold
-    loop_threshold_bytes: Annotated[int | None, At("layer")]
-    choice_bytes: Annotated[int | None, At("choice")]
-    sites: tuple[CombinerSite, ...]
-    steps: tuple[Threshold, ...]
-    candidates: tuple[Threshold, ...]
+    kind: Annotated[str, Field("`all-gather`, `all-reduce` or `reduce-scatter`")]
+    flag: Annotated[str, Field("the flag that sets its threshold")]
+    counted: Annotated[str, Field("what of a collective counts as its size")]
+    observed: Annotated[int, Field("collectives in the program as it is")]
+    total_bytes: Annotated[int, At("total"), Field("the size of all that run in a step")]
+    default: Annotated[Threshold, Field("the result of the flag's default")]
+    loop_threshold_bytes: Annotated[
+        int | None,
+        At("layer"),
+        Field(
+            "the smallest threshold that combines all that can be combined in loops; null: "
+            "nothing can"
+        ),
+    ]
+    choice_bytes: Annotated[
+        int | None,
+        At("choice"),
+        Field("the threshold worth setting; null: it would change nothing"),
+    ]
+    sites: Annotated[tuple[CombinerSite, ...], Field("where they are")]
+    steps: Annotated[
+        tuple[Threshold, ...],
+        Field("the thresholds at which the result changes, the smallest first"),
+    ]
+    candidates: Annotated[
+        tuple[Threshold, ...],
+        Field("powers of two worth a try; empty: all give what the default gives"),
+    ]
 
 
 class LayerSizes(Result):
     """Sizes by the rule of thumb of one layer at a time."""
 
-    params_per_layer: Annotated[int, At("params")]
-    dtype: str
-    layers: int | None
-    layer_bytes: int
-    reduce_scatter_shard_bytes: Annotated[int | None, At("shard_bytes")]
-    gradient_bytes: int | None
+    params_per_layer: Annotated[int, At("params"), Field("weights of a layer")]
+    dtype: Annotated[str, Field("their type")]
+    layers: Annotated[int | None, Field("the number of layers; null: not given")]
+    layer_bytes: Annotated[int, Field("the size of a layer")]
+    reduce_scatter_shard_bytes: Annotated[
+        int | None,
+        At("shard_bytes"),
+        Field(
+            "what one device keeps of a layer's gradients; null: the number of devices is not given"
+        ),
+    ]
+    gradient_bytes: Annotated[
+        int | None, Field("the size of all gradients; null: the number of layers is not given")
+    ]
 
 
 class FlagsThresholds(Result, tag_field="schema", tag="counterpoint.flags.thresholds/1"):
     """Thresholds worth a try: `counterpoint flags thresholds --json`."""
 
-    basis: Literal["predicted", "rule of thumb"]
-    program: str | None
-    module: str | None
-    unrolled: bool | None
-    kinds: tuple[CombinedKind, ...]
-    rule: LayerSizes | None
-    flags: tuple[str, ...]
-    all_reduce_candidates: tuple[str, ...]
+    basis: Annotated[
+        Literal["predicted", "rule of thumb"],
+        Field("`predicted` for a program, `rule of thumb` for a model's size"),
+    ]
+    program: Annotated[str | None, Field("where the program is from; null: none was given")]
+    module: Annotated[str | None, Field("its module; null: none was given")]
+    unrolled: Annotated[
+        bool | None,
+        Field(
+            "true if a loop was unrolled after collectives were combined: its copies are counted "
+            "once; null: no program was given"
+        ),
+    ]
+    kinds: Annotated[
+        tuple[CombinedKind, ...], Field("the kinds of collectives that the program has")
+    ]
+    rule: Annotated[LayerSizes | None, Field("the rule of thumb; null: of a program")]
+    flags: Annotated[tuple[str, ...], Field("flags worth setting, in the form of XLA_FLAGS")]
+    all_reduce_candidates: Annotated[tuple[str, ...], Field("flags to try one at a time")]
 
 
 def thresholds_json(found: Thresholds, where: str) -> str:

@@ -33,6 +33,19 @@ def column(values: Iterable[Number], decimals: int | None = None) -> list[str]:
     return [_fixed(figure, shown) for figure in figures]
 
 
+def differences(values: Sequence[Number]) -> list[str]:
+    """Format a column of differences with their signs; 0 if none of its digits is visible."""
+    figures = [known(value) for value in values]
+    decimals = decimals_of(figures)
+    return [_difference(figure, decimals) for figure in figures]
+
+
+def _difference(figure: float | None, decimals: int) -> str:
+    if figure is None:
+        return UNKNOWN
+    return "0" if abs(figure) < 0.5 * 10**-decimals else f"{figure:+,.{decimals}f}"
+
+
 def decimals_of(values: Iterable[Number]) -> int:
     """Return the decimals that show four digits of the largest figure, from one to five."""
     largest = max((abs(f) for f in map(known, values) if f is not None), default=0.0)

@@ -8,7 +8,9 @@ import signal as signals
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
+
+from counterpoint.core.field import Field
 
 __all__ = ["KINDS_WITH_CAUSE", "TIMED_OUT", "classify", "last_loss_is_nan", "outcome_of_ranks"]
 
@@ -88,10 +90,16 @@ KINDS_WITH_CAUSE: Final = (
 class Outcome:
     """The end of a run; `detail` is one line for people."""
 
-    kind: OutcomeKind
-    exit_code: int | None = None
-    signal: str | None = None
-    detail: str = ""
+    kind: Annotated[
+        OutcomeKind,
+        Field(
+            "`ok`, `unknown_flag`, `out_of_memory`, `nan`, `hang`, `timeout`, `signal`, "
+            "`interrupted`, `disk_full`, `not_started`, `error`, `running` or `lost`"
+        ),
+    ]
+    exit_code: Annotated[int | None, Field("the workload's exit code; null: it has none")] = None
+    signal: Annotated[str | None, Field("the signal that ended it; null: none did")] = None
+    detail: Annotated[str, Field("what its output says of it, in one line; may be empty")] = ""
 
     @property
     def ok(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Final, cast
 from counterpoint.runs import layout
 from counterpoint.runs.compiler_lines import CompilerLine, compiler_lines
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
+from counterpoint.timeline.formats import XPLANE
 
 _WRITTEN_LATE_S: Final = 5.0  # clocks of a file system and of a host differ a little
 _UNSAID: Final = {
@@ -417,12 +418,8 @@ def _unsaid(window: ProfileWindow, outcome: Outcome) -> str:
 
 def xplane_files(directories: Iterable[Path]) -> tuple[Path, ...]:
     """Return the profiles in these directories."""
-    patterns = ("*.xplane.pb", "*.xplane.pb.gz", "*.xplane.riegeli")
-    return tuple(
-        sorted(
-            path for place in directories for pattern in patterns for path in place.glob(pattern)
-        )
-    )
+    found = (place.glob(f"*{ending}") for place in directories for ending in XPLANE.endings)
+    return tuple(sorted(path for paths in found for path in paths))
 
 
 def _counted(process: ObservedProcess) -> Iterable[str]:

@@ -28,11 +28,11 @@ def read(
 ) -> Timeline:
     """Read profiles into one Timeline.
 
-    A path may be a Run, a file (XPlane, Nsight Systems, trace.json), a profile directory, a stored
+    A path may be a Run, a file in a known format (docs/formats), a profile directory, a stored
     Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run.
     `jobs` is the number of processes that read them (None: one per core, if worthwhile).
-    `memory_bytes` limits the memory for captures written piece by piece (.xplane.riegeli), of which
-    the last pieces are then left out; by default half of the machine's.
+    `memory_bytes` limits the memory for captures written piece by piece, of which the last pieces
+    are then left out; by default half of the machine's.
 
     `steps` keeps only these steps, as a `range` or as "A:B", "A:" or ":B", in which B does not
     count; `last` keeps the last so many. Only steps that were recorded whole count.

@@ -18,8 +18,13 @@ from typing import Any, Final, cast
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.machine import whole_memory
-from counterpoint.core.scratch import scratch_directory
 from counterpoint.core.unpacking import PACKED_ENDING, is_packed, member, open_archive, unpack
+from counterpoint.timeline.formats import (
+    FORMATS,
+    ProfileBytes,
+    endings_in_zip,
+    supported_formats,
+)
 from counterpoint.timeline.hosts.assemble import Gathered, finish, gather
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.parallel_reading import (
@@ -33,28 +38,15 @@ from counterpoint.timeline.recording import RecordedPart, Recording
 from counterpoint.timeline.source import ProfileSource, find_sources
 from counterpoint.timeline.step_range import StepRange, narrow, step_range
 from counterpoint.timeline.storage.parquet import is_timeline, read_parquet
-from counterpoint.timeline.xplane.reader import is_xplane, read_pieces, read_xplane
-from counterpoint.core.riegeli import is_riegeli
 
 __all__ = ["Progress", "default_memory", "read", "read_source", "serve"]
 
 Progress = Callable[[str, int, int], None]
 """Callback that receives a source name, the bytes of it done, and its total bytes."""
 
-Reached = Callable[[int], None]
-
-_HEAD: Final = 4096
-_IN_ZIP: Final = ((".xplane.pb", ".xplane.riegeli"), (".json.gz",), (".sqlite",), (".nsys-rep",))
-"""File endings to look for in a zip, best first: only the best kind found is read."""
-
 
 def _silent(what: str, done: int, total: int) -> None:
     del what, done, total
-
-
-def _nowhere(offset: int) -> None:
-    """Ignore progress: bytes in memory need neither release nor progress reports."""
-    del offset
 
 
 def default_memory() -> int:
@@ -72,12 +64,11 @@ def read(
 ) -> Timeline:
     """Read profiles into one Timeline.
 
-    A path may be a file (XPlane, Nsight Systems, trace.json), a profile directory, a stored
-    Timeline, a zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run.
-    `jobs` is the number of processes that read them (None: as many as are worthwhile).
-    `memory_bytes` limits the memory for captures written piece by piece (.xplane.riegeli), of which
-    the last pieces are then left out; by default half of the machine's. `steps` or `last` keep only
-    some steps: see `step_range`.
+    A path may be a file in a known format (docs/formats), a profile directory, a stored Timeline, a
+    zip, a glob, or a URL that fsspec knows. Several files are several hosts of one run. `jobs` is
+    the number of processes that read them (None: as many as are worthwhile). `memory_bytes` limits
+    the memory for captures written piece by piece, of which the last pieces are then left out; by
+    default half of the machine's. `steps` or `last` keep only some steps: see `step_range`.
     """
     names = _names(paths)
     wanted = step_range(steps, last)
@@ -241,9 +232,15 @@ def read_source(
                 progress(source.name, offset, len(data))
                 give_back(offset)
 
-            return list(
-                _read_bytes(data, source.name, reached, memory_bytes, source.is_file, wanted)
+            profile = ProfileBytes(
+                data=data,
+                name=source.name,
+                memory_bytes=memory_bytes,
+                is_file=source.is_file,
+                reached=reached,
+                wanted=wanted,
             )
+            return list(_read_bytes(profile))
     except PermissionError:
         raise InputError(f"{source.name}: no permission to read this file") from None
     except IsADirectoryError:
@@ -252,37 +249,18 @@ def read_source(
         raise InputError(f"{source.name}: can't be read: {failure.strerror or failure}") from None
 
 
-def _read_bytes(
-    data: memoryview,
-    name: str,
-    reached: Reached,
-    memory_bytes: int,
-    is_file: bool = False,
-    wanted: StepRange | None = None,
-) -> Iterator[Recording]:
-    head = bytes(data[:_HEAD])
-    refuse_others(head, name, size_known=is_file)
+def _read_bytes(profile: ProfileBytes) -> Iterator[Recording]:
+    head, name = profile.head, profile.name
+    refuse_others(head, name, size_known=profile.is_file)
+    for known in FORMATS:
+        if known.recognizes(profile):
+            yield from known.read(profile)
+            return
     if head.startswith(b"PK"):
-        yield from _read_zip(data, name, memory_bytes, is_file=is_file)
-    elif is_packed(head) and not name.endswith((".json.gz", ".json")):
-        plain = PACKED_ENDING.sub("", name)
-        yield from _read_bytes(memoryview(unpack(data, name)), plain, _nowhere, memory_bytes)
-    elif head.startswith(b"SQLite format 3"):
-        from counterpoint.timeline.nsys.sqlite import read_sqlite
-
-        yield _read_file(read_sqlite, data, name, is_file=is_file)
-    elif name.endswith(".nsys-rep"):
-        from counterpoint.timeline.nsys.sqlite import read_nsys_rep
-
-        yield _read_file(read_nsys_rep, data, name, is_file=is_file)
-    elif head.startswith(b"\x1f\x8b") or head.lstrip()[:1] in (b"{", b"["):
-        from counterpoint.timeline.chrome.reader import read_trace_json
-
-        yield read_trace_json(data, name, reached)
-    elif is_riegeli(head) or name.endswith(".riegeli"):
-        yield read_pieces(data, name, memory_bytes, reached)
-    elif is_xplane(head):
-        yield read_xplane(data, name, reached, wanted)
+        yield from _read_zip(profile)
+    elif is_packed(head):
+        plain = memoryview(unpack(profile.data, name))
+        yield from _read_bytes(_inside(profile, plain, PACKED_ENDING.sub("", name)))
     elif name.endswith(".digest.parquet"):
         raise InputError(
             f"{name}: digests of profiles, and not a profile", next="use --executor local"
@@ -290,11 +268,15 @@ def _read_bytes(
     else:
         raise InputError(
             f"{name}: not a known profile format; it starts with {_shown(head[:16])}",
-            why="supported: XPlane (.xplane.pb, .xplane.riegeli), Nsight Systems (.sqlite,"
-            " .nsys-rep, nsys-jax .zip), trace.json(.gz), a stored Timeline (written by"
+            why=f"supported: {supported_formats()}, a stored Timeline (written by"
             " `counterpoint convert`)",
             next="name a profile, or the log directory given to jax.profiler.start_trace",
         )
+
+
+def _inside(profile: ProfileBytes, data: memoryview, name: str) -> ProfileBytes:
+    """Return a profile that was unpacked from another, or found in an archive."""
+    return ProfileBytes(data=data, name=name, memory_bytes=profile.memory_bytes)
 
 
 def _shown(head: bytes) -> str:
@@ -303,50 +285,24 @@ def _shown(head: bytes) -> str:
     return repr(text) if text.replace("\n", " ").isprintable() else f"the bytes {head.hex(' ')}"
 
 
-def _read_file(
-    reader: Callable[[Path], Recording], data: memoryview, name: str, *, is_file: bool
-) -> Recording:
-    """Read with a reader that needs a file, using a temporary copy if the source is not a file."""
-    if is_file:
-        return reader(Path(name))
-    with scratch_directory("profile") as directory:
-        copy = directory / (Path(name).name or "profile")
-        copy.write_bytes(data)
-        try:
-            recording = reader(copy)
-        except InputError as failure:
-            texts = (failure.what, failure.why or "", str(failure.next or ""))
-            what, why, next_ = (text.replace(str(copy), name) for text in texts)
-            raise InputError(what, why=why or None, next=next_ or None) from None
-    notes = tuple(note.replace(str(copy), name) for note in recording.notes)
-    return replace(recording, source=name, notes=notes)
-
-
-def _read_zip(
-    data: memoryview, name: str, memory_bytes: int, *, is_file: bool
-) -> Iterator[Recording]:
-    with open_archive(io.BytesIO(data), name) as archive:
-        from counterpoint.timeline.nsys.archive import is_nsys_jax
-        from counterpoint.timeline.nsys.bundle import read_nsys_jax_ranks
-
-        if is_nsys_jax(archive):
-            yield from read_nsys_jax_ranks(Path(name) if is_file else archive)
-            return
-        for profile in _profiles(archive, name):
-            content = memoryview(member(archive, profile, name))
+def _read_zip(zipped: ProfileBytes) -> Iterator[Recording]:
+    name = zipped.name
+    with open_archive(io.BytesIO(zipped.data), name) as archive:
+        for found in _profiles(archive, name):
+            content = memoryview(member(archive, found, name))
             if bytes(content[:2]) == b"PK":
-                raise InputError(f"{name}/{profile}: an archive inside an archive is not read")
-            yield from _read_bytes(content, f"{name}/{profile}", _nowhere, memory_bytes)
+                raise InputError(f"{name}/{found}: an archive inside an archive is not read")
+            yield from _read_bytes(_inside(zipped, content, f"{name}/{found}"))
 
 
 def _profiles(archive: zipfile.ZipFile, name: str) -> list[str]:
     members = archive.namelist()
-    for endings in _IN_ZIP:
+    for endings in endings_in_zip():
         if best := sorted({found for found in members if found.endswith(endings)}):
             return best
     raise InputError(
         f"{name}: no profile in this archive ({len(members)} other files)",
-        why=f"looked for {', '.join(ending for endings in _IN_ZIP for ending in endings)}",
+        why=f"looked for {', '.join(ending for endings in endings_in_zip() for ending in endings)}",
         next="name the profile itself, or the log directory given to jax.profiler.start_trace",
     )
 

@@ -14,12 +14,13 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from counterpoint.core import InputError
 from counterpoint.core.opening import open_input
 from counterpoint.core.printable import some
+from counterpoint.timeline.formats import FORMATS, kinds_in_directory
 from counterpoint.timeline.sessions import LISTED, find_sessions, in_order, newest_run
 from counterpoint.timeline.storage.parquet import MANIFEST, is_timeline
 
@@ -28,17 +29,7 @@ if TYPE_CHECKING:
     from counterpoint.timeline.sessions import Place
 
 
-__all__ = ["ENDINGS", "ProfileSource", "find_sources"]
-
-
-ENDINGS: Final = (
-    (".xplane.pb", ".xplane.pb.gz", ".xplane.riegeli"),
-    (".nsys-rep",),
-    (".sqlite",),
-    (".zip",),
-    (".trace.json.gz", ".trace.json"),
-)
-"""File endings to look for in a directory, best first: only the best kind found is read."""
+__all__ = ["ProfileSource", "find_sources"]
 
 
 def _unheard(done: int, total: int) -> None:
@@ -211,7 +202,7 @@ def _in_directory(directory: Place) -> tuple[list[ProfileSource], list[str]]:
             why=f"it is a part of the log directory {log}, whose runs are in plugins/profile/",
             next=f"name the log directory: {shlex.quote(str(log))}",
         )
-    looked_for = ", ".join(ending for endings in ENDINGS for ending in endings)
+    looked_for = ", ".join(ending for it in kinds_in_directory() for ending in it.endings)
     raise InputError(
         f"{directory}: no profile in this directory, which contains {inside}",
         why=f"looked for {looked_for}, and for runs under plugins/profile/",
@@ -234,8 +225,8 @@ def _log_above(directory: Place) -> Path | None:
 def _profiles_in(directory: Place) -> list[Place]:
     """Return the profiles directly in the directory, all of one kind."""
     files = list(directory.iterdir())
-    for endings in ENDINGS:
-        if found := [path for path in files if path.name.endswith(endings)]:
+    for kind in kinds_in_directory():
+        if found := [path for path in files if path.name.endswith(kind.endings)]:
             return in_order(found)
     return []
 
@@ -243,7 +234,7 @@ def _profiles_in(directory: Place) -> list[Place]:
 def _of_other_kinds(directory: Place, taken: Sequence[Place]) -> list[str]:
     """Return a note on other profiles there; one that goes by the same name is of the same host."""
     stems = {path.name.partition(".")[0] for path in taken}
-    whole = tuple(ending for endings in ENDINGS[:-1] for ending in endings)
+    whole = tuple(ending for it in FORMATS if not it.is_copy for ending in it.endings)
     others = sorted(
         path.name
         for path in (directory.iterdir() if taken else ())

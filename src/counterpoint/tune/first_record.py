@@ -75,7 +75,8 @@ def first_record(request: TuneRequest, executor: str | None, cwd: Path) -> Study
 
 
 def _other_options(request: TuneRequest) -> dict[str, str]:
-    options = {f"executor {name}": value for name, value in request.executor_options.items()}
+    given = request.executor_options.given
+    options = {f"executor {name.replace('_', '-')}": value for name, value in given.items()}
     if request.confirm is not None:
         options["confirm"] = str(request.confirm)
     return options
@@ -135,7 +136,7 @@ def _hash(plain: object) -> str:
 
 def _price_files(options: PredictionOptions) -> list[Path | str | None]:
     return [
-        *options.nccl_tables,
+        *options.nccl_table,
         options.gemm_table,
         options.kernel_table,
         options.calibration,

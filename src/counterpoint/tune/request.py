@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from counterpoint.capture import named_interpreter
@@ -17,7 +16,7 @@ from counterpoint.flags.probe import ProbeResult, RejectedFlag, probe_flags
 from counterpoint.flags.settings import Settings, environment, inherited_settings
 from counterpoint.hardware.target import Target
 from counterpoint.tune.command_options import is_of_command, refuse_shell
-from counterpoint.tune.executors.choose import executor_kind
+from counterpoint.tune.executors.choose import NO_OPTIONS, ExecutorOptions, executor_kind
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.space.context import RunFacts
 from counterpoint.workflow.prediction import PredictionOptions
@@ -27,7 +26,6 @@ Say: TypeAlias = Callable[[str], None]
 _INHERITED: Final = "XLA_FLAGS of your environment"
 _OURS: Final = "the base (--set, --env, --recipe)"
 _UNKNOWN: Final = "unknown flag"
-_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +41,7 @@ class TuneRequest:
         plan: How the study proceeds.
         prediction: The options of the prediction, such as what prices it; None for the defaults.
         executor: One of `executors.EXECUTORS` by name; None to detect it.
-        executor_options: The executor's own options, in the user's words.
+        executor_options: The executors' own options.
         arms: Settings by hand, as `predict --candidate` takes them.
         confirm: Maximum number of arms found by the search that are run, in addition to those by
             hand; None for the plan's shortlist.
@@ -61,7 +59,7 @@ class TuneRequest:
     plan: StudyPlan = field(default_factory=StudyPlan)
     prediction: PredictionOptions | None = None
     executor: str | None = None
-    executor_options: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    executor_options: ExecutorOptions = NO_OPTIONS
     arms: tuple[str, ...] = ()
     confirm: int | None = None
     program: str | None = None

@@ -123,5 +123,5 @@ def _pricing(request: TuneRequest, target: Target) -> PricingContext:
     return PricingContext(
         target=target,
         scalars=start_scalars(request),
-        tables=read_tables(options.nccl_tables, options.gemm_table, options.kernel_table),
+        tables=read_tables(options.nccl_table, options.gemm_table, options.kernel_table),
     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.hardware.gpu import find_described, find_gpu
+from counterpoint.hardware.chip import find_described, find_gpu
 from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.executors.choose import executor_kind, runs_here
@@ -95,7 +95,7 @@ def _gpus_elsewhere(request: TuneRequest) -> int | None:
     kind = executor_kind(request.executor, options, environ)
     shape, study = request.plan.shape, request.directory
     return kind.gpus_elsewhere(
-        PlaceRequest(shape=shape, options=options, environ=environ, study=study)
+        PlaceRequest(shape=shape, options=options.of(kind), environ=environ, study=study)
     )
 
 

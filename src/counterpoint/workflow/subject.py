@@ -32,6 +32,7 @@ from counterpoint.hlo.category import made_for_tpus
 from counterpoint.hlo.model.program import Program
 from counterpoint.lowering import compute_capability, lower_command
 from counterpoint.pgle.applying.subject import locate_program as find_recorded
+from counterpoint.timeline.formats import XPLANE
 from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
 from counterpoint.workflow.kept_program import keep_program, kept_about
 from counterpoint.workflow.recorded_step import recorded_step
@@ -39,7 +40,6 @@ from counterpoint.workflow.step_tokens import tokens_of_program
 
 Say = Callable[[str], None]
 
-_RECORDINGS: Final = (".xplane.pb", ".xplane.pb.gz", ".xplane.riegeli")
 _LOWER: Final = "counterpoint predict --target 8xH100 -- python train.py"
 _NAMELESS: Final = "the given bytes"
 _OTHERS: Final = "its kernels or its schedule are for those devices, and this needs one for GPUs"
@@ -118,7 +118,7 @@ def _found(
         return _of_workload(source)
     path = Path(source)
     require_source(path)
-    if path.name.endswith(_RECORDINGS):
+    if path.name.endswith(XPLANE.endings):
         return _recorded(path, program, tpus=tpus)
     if path.suffix == ".py":
         raise UsageError(

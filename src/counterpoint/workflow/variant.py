@@ -30,6 +30,34 @@ class Variant:
     settings: Settings
 
 
+@dataclass(frozen=True)
+class BaseSettings:
+    """The settings that a program is compiled with.
+
+    Args:
+        set_: An XLA flag: xla_gpu_...=value. --set xla_gpu_pgle_profile_file_or_directory_path=FILE
+            gives the compiler a profile.
+        env: A variable: NAME=value. XLA_PYTHON_CLIENT_MEM_FRACTION sets the available memory.
+        recipe: A recipe's name, or a file of settings; --set and --env override it.
+    """
+
+    set_: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    recipe: tuple[str, ...] = ()
+
+    def read(self, *, version: str | None = None, chip: str | None = None) -> Settings:
+        """Return the settings; a recipe's depend on the release of jaxlib and on the chip."""
+        return base_settings(self.recipe, self.set_, self.env, version=version, chip=chip)
+
+    def words(self, recipe: str = "--recipe") -> tuple[str, ...]:
+        """Return the options as words of a command that has an option of this name for recipes."""
+        return (
+            *(f"{recipe}={value}" for value in self.recipe),
+            *(f"--set={value}" for value in self.set_),
+            *(f"--env={value}" for value in self.env),
+        )
+
+
 def base_settings(
     recipes: Sequence[str] = (),
     flags: Sequence[str] = (),

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from counterpoint.cli.tune_options import PlaceOptions
 from counterpoint.core.errors import UsageError
-from counterpoint.tune.executors.choose import EXECUTORS, choose_executor, executor_kind
+from counterpoint.tune.executors.choose import (
+    EXECUTORS,
+    NO_OPTIONS,
+    ExecutorOptions,
+    choose_executor,
+    executor_kind,
+)
 from counterpoint.tune.executors.executor import ProcessShape
-from counterpoint.tune.executors.slurm_control import fault, grant_of
+from counterpoint.tune.executors.kubernetes import KubernetesOptions
+from counterpoint.tune.executors.local import LocalOptions
+from counterpoint.tune.executors.slurm_control import SlurmOptions, fault, grant_of
 
 SHAPE = ProcessShape()
+ON_ONE_GPU = ExecutorOptions(local=LocalOptions(gpus="0"))
+
+
+def on_slurm(text: str) -> ExecutorOptions:
+    return ExecutorOptions(slurm=SlurmOptions(text))
 
 
 @pytest.fixture
@@ -30,7 +41,7 @@ def test_the_environment_suggests_where(tools: dict[str, str]) -> None:
     assert choose_executor(None, SHAPE, environ={}).name == "local"
     inside = choose_executor(None, SHAPE, environ={**tools, "SLURM_JOB_ID": "7"})
     assert inside.describe() == "slurm: steps of job 7, 1 node, a process per node"
-    asked = choose_executor(None, ProcessShape(nodes=2), {"slurm": "-p gpu"}, environ=tools)
+    asked = choose_executor(None, ProcessShape(nodes=2), on_slurm("-p gpu"), environ=tools)
     assert asked.describe().startswith("slurm: steps of its own allocation, 2 nodes")
     batch = choose_executor("slurm-batch", SHAPE, environ={**tools, "SLURM_JOB_ID": "7"})
     assert batch.name == "slurm-batch"
@@ -38,9 +49,12 @@ def test_the_environment_suggests_where(tools: dict[str, str]) -> None:
 
 
 def test_options_of_one_executor_name_it() -> None:
-    assert executor_kind(None, {"job-template": "x.yaml"}, {}).name == "kubernetes"
-    assert executor_kind(None, {"slurm": "-p gpu"}, {}).name == "slurm"
-    assert executor_kind(None, {"gpus": "0"}, {}).name == "local"
+    assert (
+        executor_kind(None, ExecutorOptions(kubernetes=KubernetesOptions("x.yaml")), {}).name
+        == "kubernetes"
+    )
+    assert executor_kind(None, on_slurm("-p gpu"), {}).name == "slurm"
+    assert executor_kind(None, ON_ONE_GPU, {}).name == "local"
 
 
 def test_ray_is_meant_where_its_address_is() -> None:
@@ -51,22 +65,62 @@ def test_ray_is_meant_where_its_address_is() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "more", "told"),
     [
-        ("pbs", {}, {}, "unknown executor 'pbs'"),
-        ("slurm", {}, {"PATH": "/nowhere"}, "scontrol is not on the PATH"),
-        ("local", {"slurm": "-p x"}, {}, "--slurm applies to the executor slurm, not to local"),
-        ("slurm", {"gpus": "0"}, {}, "--gpus applies to the executor local, not to slurm"),
-        ("slurm", {"slurm": "-p x"}, {"SLURM_JOB_ID": "7"}, "Slurm job 7 is already allocated"),
-        ("slurm", {"slurm": "'"}, {}, "can't be split into words"),
-        ("slurm", {}, {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, "Slurm's step 7.0"),
-        ("slurm", {"slurm": "-p x --nodes=3"}, {}, "requests 3 nodes, but trials take 1"),
-        ("slurm-batch", {"slurm": "-N 3"}, {}, "requests 3 nodes, but trials take 1"),
-        ("slurm", {"slurm": "-N2-4"}, {}, "requests 2-4 nodes, but trials take 1"),
-        ("slurm-batch", {"slurm": "--array=1-4"}, {}, "each trial is one job"),
-        ("slurm", {"slurm": "-J mine"}, {}, "the tuner finds its jobs by their names"),
+        ("pbs", NO_OPTIONS, {}, "unknown executor 'pbs'"),
+        ("slurm", NO_OPTIONS, {"PATH": "/nowhere"}, "scontrol is not on the PATH"),
+        (
+            "local",
+            on_slurm("-p x"),
+            {},
+            "--slurm applies to the executor slurm, not to local",
+        ),
+        (
+            "slurm",
+            ON_ONE_GPU,
+            {},
+            "--gpus applies to the executor local, not to slurm",
+        ),
+        (
+            "slurm",
+            on_slurm("-p x"),
+            {"SLURM_JOB_ID": "7"},
+            "Slurm job 7 is already allocated",
+        ),
+        ("slurm", on_slurm("'"), {}, "can't be split into words"),
+        ("slurm", NO_OPTIONS, {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, "Slurm's step 7.0"),
+        (
+            "slurm",
+            on_slurm("-p x --nodes=3"),
+            {},
+            "requests 3 nodes, but trials take 1",
+        ),
+        (
+            "slurm-batch",
+            on_slurm("-N 3"),
+            {},
+            "requests 3 nodes, but trials take 1",
+        ),
+        (
+            "slurm",
+            on_slurm("-N2-4"),
+            {},
+            "requests 2-4 nodes, but trials take 1",
+        ),
+        (
+            "slurm-batch",
+            on_slurm("--array=1-4"),
+            {},
+            "each trial is one job",
+        ),
+        (
+            "slurm",
+            on_slurm("-J mine"),
+            {},
+            "the tuner finds its jobs by their names",
+        ),
     ],
 )
 def test_what_can_t_be_is_refused(
-    tools: dict[str, str], name: str, options: dict[str, str], more: dict[str, str], told: str
+    tools: dict[str, str], name: str, options: ExecutorOptions, more: dict[str, str], told: str
 ) -> None:
     with pytest.raises(UsageError, match=told):
         choose_executor(name, SHAPE, options, environ={**tools, **more})
@@ -74,7 +128,7 @@ def test_what_can_t_be_is_refused(
 
 def test_what_says_the_same_twice_is_no_contradiction(tools: dict[str, str]) -> None:
     for words in ("--nodes=2", "-N2", "-N 2", "--nodes 2 --ntasks-per-node=1"):
-        made = choose_executor(None, ProcessShape(nodes=2), {"slurm": words}, environ=tools)
+        made = choose_executor(None, ProcessShape(nodes=2), on_slurm(words), environ=tools)
         assert words in made.describe()
 
 
@@ -146,6 +200,5 @@ def test_whose_fault_it_was(
 
 def test_every_executor_has_a_name_of_its_own_and_options_on_the_command_line() -> None:
     assert len({kind.name for kind in EXECUTORS}) == len(EXECUTORS)
-    given = {field.name.replace("_", "-") for field in fields(PlaceOptions)}
-    assert {name for kind in EXECUTORS for name in kind.options} <= given
+    assert {kind.options for kind in EXECUTORS} == {type(group) for group in NO_OPTIONS.groups}
     assert [kind.name for kind in EXECUTORS if kind.is_here] == ["local"]

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from counterpoint.core.errors import CounterpointError, UsageError
-from counterpoint.tune.executors.choose import choose_executor
+from counterpoint.tune.executors.choose import ExecutorOptions, choose_executor
 from counterpoint.tune.executors.executor import (
     Executor,
     GangEnd,
@@ -25,6 +25,7 @@ from counterpoint.tune.executors.executor import (
     TrialLimits,
     wait_for,
 )
+from counterpoint.tune.executors.kubernetes import KubernetesOptions
 from kubernetes_cluster import KubernetesCluster, kubernetes_cluster
 from tune.executors.contract import (
     Contract,
@@ -60,11 +61,19 @@ spec:
 QUEUE = {"kueue.x-k8s.io/queue-name": "gpus"}
 CONSTRUCT = """
 import os
-from counterpoint.tune.executors.choose import choose_executor
+from counterpoint.tune.executors.choose import ExecutorOptions, choose_executor
 from counterpoint.tune.executors.executor import ProcessShape
+from counterpoint.tune.executors.kubernetes import KubernetesOptions
 executor = choose_executor(
-    "kubernetes", ProcessShape(nodes=2), {"job-template": os.environ["CONTRACT_TEMPLATE"]})
+    "kubernetes",
+    ProcessShape(nodes=2),
+    ExecutorOptions(kubernetes=KubernetesOptions(os.environ["CONTRACT_TEMPLATE"])),
+)
 """
+
+
+def made_of(template: Path | str) -> ExecutorOptions:
+    return ExecutorOptions(kubernetes=KubernetesOptions(str(template)))
 
 
 @pytest.fixture(scope="class")
@@ -129,7 +138,7 @@ class TestFaults:
         spec["template"]["spec"]["containers"][0].update(container or {})
         path = cluster.home / "other.yaml"
         path.write_text(yaml.safe_dump(template))
-        options = {"job-template": str(path)}
+        options = made_of(path)
         return choose_executor("kubernetes", ProcessShape(nodes=nodes), options, say=said.append)
 
     def ended(
@@ -376,16 +385,24 @@ class TestTemplates:
         assert old in TEMPLATE
         path.write_text(TEMPLATE.replace(old, new))
         with pytest.raises(CounterpointError, match=told):
-            choose_executor("kubernetes", ProcessShape(), {"job-template": str(path)})
+            choose_executor(
+                "kubernetes",
+                ProcessShape(),
+                made_of(path),
+            )
 
     def test_the_options_have_to_fit(self) -> None:
         with pytest.raises(UsageError, match="--job-template is missing"):
             choose_executor("kubernetes", ProcessShape())
         with pytest.raises(CounterpointError, match=r"nothere\.yaml"):
-            choose_executor("kubernetes", ProcessShape(), {"job-template": "nothere.yaml"})
+            choose_executor(
+                "kubernetes",
+                ProcessShape(),
+                made_of("nothere.yaml"),
+            )
         for shape in (ProcessShape(per="gpu"), ProcessShape(ranks_per_node=8)):
             with pytest.raises(UsageError, match="per pod"):
-                choose_executor("kubernetes", shape, {"job-template": "x.yaml"})
+                choose_executor("kubernetes", shape, made_of("x.yaml"))
 
     @pytest.mark.parametrize(
         ("text", "told"),
@@ -410,6 +427,4 @@ class TestTemplates:
         monkeypatch.setenv("KUBECONFIG", str(config))
         (tmp_path / "jobset.yaml").write_text(TEMPLATE)
         with pytest.raises(CounterpointError, match=told):
-            choose_executor(
-                "kubernetes", ProcessShape(), {"job-template": str(tmp_path / "jobset.yaml")}
-            )
+            choose_executor("kubernetes", ProcessShape(), made_of(tmp_path / "jobset.yaml"))

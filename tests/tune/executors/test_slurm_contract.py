@@ -16,9 +16,10 @@ from tune.executors.contract import SOON, Contract, FreshContract, PlacementCont
 pytestmark = pytest.mark.system
 
 CONSTRUCT = """
-from counterpoint.tune.executors.choose import choose_executor
+from counterpoint.tune.executors.choose import NO_OPTIONS, ExecutorOptions, choose_executor
 from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.executors.process_supervisor import EndingTimes
+from counterpoint.tune.executors.slurm_control import SlurmOptions
 executor = choose_executor({name!r}, ProcessShape(nodes=2), {options}, ending={ending})
 """
 
@@ -41,18 +42,18 @@ class OnSlurm(PlacementContract):
 
 class TestStepsOfOurAllocation(OnSlurm, Contract, FreshContract):
     construct: ClassVar[str] = CONSTRUCT.format(
-        name="slurm", options={"slurm": "--time=60"}, ending=SOON
+        name="slurm", options="ExecutorOptions(slurm=SlurmOptions('--time=60'))", ending=SOON
     )
 
 
 class TestBatchJobs(OnSlurm, FreshContract):
     construct: ClassVar[str] = CONSTRUCT.format(
-        name="slurm-batch", options={"slurm": "--time=60"}, ending=SOON
+        name="slurm-batch", options="ExecutorOptions(slurm=SlurmOptions('--time=60'))", ending=SOON
     )
 
 
 class TestStepsOfTheAllocationAroundUs(OnSlurm, FreshContract):
-    construct: ClassVar[str] = CONSTRUCT.format(name=None, options={}, ending=SOON)
+    construct: ClassVar[str] = CONSTRUCT.format(name=None, options="NO_OPTIONS", ending=SOON)
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod

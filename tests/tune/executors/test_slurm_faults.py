@@ -14,7 +14,7 @@ import pytest
 
 from counterpoint.core.errors import UsageError
 from counterpoint.runs.reader import read_run
-from counterpoint.tune.executors.choose import choose_executor
+from counterpoint.tune.executors.choose import ExecutorOptions, choose_executor
 from counterpoint.tune.executors.executor import (
     Allocation,
     Gang,
@@ -27,6 +27,7 @@ from counterpoint.tune.executors.executor import (
 )
 from counterpoint.tune.executors.slurm import Slurm
 from counterpoint.tune.executors.slurm_batch import SlurmBatch
+from counterpoint.tune.executors.slurm_control import SlurmOptions
 from slurm_cluster import NODES, SlurmCluster
 from tune.executors.contract import ended, wait_until
 
@@ -34,6 +35,10 @@ pytestmark = [pytest.mark.system, pytest.mark.usefixtures("here")]
 
 TWO = ProcessShape(nodes=2)
 SLEEP = "import time; print('up', flush=True); time.sleep(3600)"
+
+
+def on_slurm(text: str) -> ExecutorOptions:
+    return ExecutorOptions(slurm=SlurmOptions(text))
 
 
 @pytest.fixture
@@ -115,9 +120,9 @@ def test_who_is_asked_to_stop_in_the_queue_leaves_it(slurm: SlurmCluster) -> Non
 
 def test_what_slurm_would_refuse_is_refused_before_anything_is_asked_of_it() -> None:
     with pytest.raises(UsageError, match="--partition=nowhere") as refused:
-        choose_executor(None, ProcessShape(), {"slurm": "--partition=nowhere"})
+        choose_executor(None, ProcessShape(), on_slurm("--partition=nowhere"))
     assert str(refused.value.why).endswith("specified: nowhere")
-    assert choose_executor(None, ProcessShape(nodes=4), {"slurm": "-p urgent"}).name == "slurm"
+    assert choose_executor(None, ProcessShape(nodes=4), on_slurm("-p urgent")).name == "slurm"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +135,7 @@ def test_what_slurm_would_refuse_is_refused_before_anything_is_asked_of_it() -> 
 )
 def test_options_that_slurm_can_t_read_are_refused_too(option: str, why: str) -> None:
     with pytest.raises(UsageError, match="accepts no job") as refused:
-        choose_executor(None, ProcessShape(), {"slurm": option})
+        choose_executor(None, ProcessShape(), on_slurm(option))
     assert why in str(refused.value.why)
 
 

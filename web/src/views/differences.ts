@@ -1,9 +1,10 @@
 /** What differs between two runs: ops, collectives, and their schedule. */
 
-import { where } from "../columns";
+import { fieldColumns, where } from "../columns";
 import { fill, h, type Child } from "../dom";
 import { badge, choice, figure, missing, section, unknown } from "../pieces";
 import { opOpener } from "../places";
+import { CompareMoveJsonColumns } from "../records";
 import type { Compared, OpChange } from "../results";
 import { table, type Column } from "../table";
 import { bytes, count, differences, ms, plural, rate, signed } from "../text";
@@ -235,13 +236,7 @@ export function schedule(found: Compared): HTMLElement | null {
       value: (row) => row.within_us[1],
       cell: (row) => row.within_us.map(ms).join(" → "),
     },
-    {
-      title: "bytes",
-      numeric: true,
-      value: (row) => row.bytes,
-      cell: (row) => figure(row.bytes, bytes, "not recorded"),
-    },
-    { title: "source", wide: true, value: (row) => row.source, cell: (row) => where(row.source) },
+    ...fieldColumns<Move>(CompareMoveJsonColumns),
   ];
   const times = new Map<string, number>(); // layers that are alike change alike
   for (const { kind, a, b, bytes: size } of found.regrouped) {

@@ -1,11 +1,13 @@
 /** A study: what each arm gains, with its interval and its rows; what was dropped, and why. */
 
 import { intervals, type Interval } from "../charts/intervals";
+import { fieldColumns } from "../columns";
 import { fill, h, type Child } from "../dom";
 import { badge, bothSteps, copyable, figure, missing, notes, section, settingsLine, unknown } from "../pieces";
+import { ArmPredictedColumns, ArmResultColumns, type ArmPredicted } from "../records";
 import { tuned, type Estimate, type TuneArm, type Tuned } from "../results";
 import { table, type Column } from "../table";
-import { bytes, count, ms, percent, plural, seconds, signed } from "../text";
+import { count, ms, percent, plural, seconds, signed } from "../text";
 import type { Context, View } from "../view";
 
 const PLOTTED = 30;
@@ -216,30 +218,11 @@ function predicted(): Column<TuneArm>[] {
             ? rangeText(arm.predicted.gain_range)
             : unknown(unpredicted(arm)),
     },
-    {
-      title: "step, ms",
-      numeric: true,
-      value: (arm) => arm.predicted?.step_ms ?? null,
-      cell: (arm) => figure(arm.predicted?.step_ms, ms, unpredicted(arm)),
-    },
-    {
-      title: "range of the step, ms",
-      value: (arm) => arm.predicted?.range_ms[0] ?? null,
-      cell: (arm) =>
-        arm.predicted ? arm.predicted.range_ms.map(ms).join(" to ") : unknown(unpredicted(arm)),
-    },
-    {
-      title: "exposed, ms",
-      numeric: true,
-      value: (arm) => arm.predicted?.exposed_ms ?? null,
-      cell: (arm) => figure(arm.predicted?.exposed_ms, ms, unpredicted(arm)),
-    },
-    {
-      title: "peak memory",
-      numeric: true,
-      value: (arm) => arm.predicted?.peak_bytes ?? null,
-      cell: (arm) => figure(arm.predicted?.peak_bytes, bytes, arm.why ?? "the compiler did not say"),
-    },
+    ...fieldColumns<ArmPredicted>(ArmPredictedColumns).map((column) => ({
+      ...column,
+      value: (arm: TuneArm) => (arm.predicted ? column.value(arm.predicted) : null),
+      cell: (arm: TuneArm) => (arm.predicted ? column.cell(arm.predicted) : unknown(unpredicted(arm))),
+    })),
   ];
 }
 
@@ -269,29 +252,14 @@ function measured(): Column<TuneArm>[] {
           : figure(estimate(arm)?.p, (p) => String(Number(p.toPrecision(2))), "too few rows"),
     },
     {
-      title: "median, ms",
-      numeric: true,
-      value: (arm) => arm.median_ms,
-      cell: (arm) => figure(arm.median_ms, ms, "it did not run"),
-    },
-    {
       title: "predicted",
       numeric: true,
       value: (arm) => arm.predicted?.gain ?? null,
       cell: (arm) => figure(arm.predicted?.gain, gainText, "it was not predicted"),
     },
-    {
-      title: "trials",
-      numeric: true,
-      value: (arm) => arm.trials,
-      cell: (arm) => (arm.failures ? `${count(arm.trials)}, ${arm.failures} failed` : count(arm.trials)),
-    },
-    {
-      title: "peak memory",
-      numeric: true,
-      value: (arm) => arm.peak_bytes,
-      cell: (arm) => figure(arm.peak_bytes, bytes, "not recorded"),
-    },
+    ...fieldColumns<TuneArm>(ArmResultColumns, {
+      trials: (arm) => (arm.failures ? `${count(arm.trials)}, ${arm.failures} failed` : count(arm.trials)),
+    }),
   ];
 }
 

@@ -26,7 +26,7 @@ from counterpoint.compile.inputs.candidates import (
 )
 from counterpoint.compile.job import ProgramForm
 from counterpoint.core import ArgumentError, InputError, UsageError
-from counterpoint.hardware.gpu import find_described
+from counterpoint.hardware.chip import find_described
 from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import even_hosts
 from counterpoint.hlo.proto_reader import module_bytes

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.cost.collectives.nccl import NcclEstimate, NcclGroup, NcclMachine, estimates
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.cost.tables.nccl_tests import curve
+from counterpoint.hardware.chip import collective_chip, measured_lines
 
 if TYPE_CHECKING:
     from counterpoint.cost.collectives.placement import Placement
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from counterpoint.cost.tables.nccl_tests import SizeCurve
     from counterpoint.hardware.target import Target
 
-TABLE_OF: Final = {
-    "H100": "sm_90", "H200": "sm_90", "B200": "sm_100_B200", "GB200": "sm_100_GB200",
-    "B300": "sm_103", "GB300": "sm_103",
-}  # fmt: skip
-"""The XLA table that applies to each GPU."""
-_SHEET: Final = {
-    "sm_90": 450e9, "sm_100_B200": 900e9, "sm_100_GB200": 900e9, "sm_103": 900e9,
-}  # fmt: skip
-"""The links' rate of the measured machines."""
 _TABLE_REACH: Final = (
     0.15  # versions of NCCL differ by that: H200s' all-reduce of 2025 against ours
 )
@@ -63,10 +54,7 @@ def machine(target: Target, nic_bytes_per_s: float = 0.0, bus: bool = False) -> 
     """Return the machine that groups have within a domain of the target."""
     links = target.links
     nvlink = links.domain_bytes_per_s > 0 and not bus
-    gpu = target.known_gpu
-    capability = float(gpu.compute_capability) if gpu and not gpu.stands_in else 0.0
-    # NVLink SHARP versus a ring on 8 GPUs: 480 and 367 GB/s on H200s, 735 and 700 on B200s.
-    sharp = 0.0 if not nvlink or capability < 9 else 1.3 if capability < 10 else 1.05
+    sharp = target.wiring.nvls if nvlink else 0.0
     rate = 0.8 * links.domain_bytes_per_s if nvlink else 0.7 * links.host_bytes_per_s
     return NcclMachine(rate, nvlink, sharp, nic_bytes_per_s)
 
@@ -76,10 +64,11 @@ def _launch() -> float:
 
 
 def _from_table(kind: str, size: int, ranks: int, target: Target, pattern: str) -> Price | None:
-    device = TABLE_OF.get(target.gpu)
-    if device is None:
+    chip = collective_chip(target.gpu)
+    if chip is None or chip.links is None:
         return None
-    rows = _table().get((device, kind, pattern if kind == "collective-permute" else ""))
+    table = _table(chip.collective_table)
+    rows = table.get((kind, pattern if kind == "collective-permute" else ""))
     if not rows:
         return None
     # Prefer more groups, which use more of the machine, if several layouts were measured.
@@ -87,7 +76,7 @@ def _from_table(kind: str, size: int, ranks: int, target: Target, pattern: str) 
     scaled_size = size * _share(kind, ranks) / _share(kind, row.ranks)
     seconds = row.curve.at(scaled_size)
     floor = min(row.curve.floor, seconds)
-    slower = _SHEET[device] / target.links.domain_bytes_per_s
+    slower = chip.links.domain_bytes_per_s / target.links.domain_bytes_per_s
     seconds = floor + (seconds - floor) * slower
     other = "" if row.ranks == ranks else f", measured with {row.ranks}"
     latency = seconds < 2 * floor
@@ -133,18 +122,15 @@ def _from_model(kind: str, size: int, ranks: int, target: Target, bus: bool) -> 
 
 
 @cache
-def _table() -> dict[tuple[str, str, str], tuple[_TableRow, ...]]:
-    text = resources.files("counterpoint.cost.collectives").joinpath("xla_collectives.csv")
-    rows: dict[tuple[str, str, str], list[_TableRow]] = {}
-    for line in text.read_text("utf-8").splitlines():
-        if line.startswith("#"):
-            continue
-        device, kind, ranks, layout, points = line.split(",")
+def _table(name: str) -> dict[tuple[str, str], tuple[_TableRow, ...]]:
+    rows: dict[tuple[str, str], list[_TableRow]] = {}
+    for line in measured_lines(name):
+        kind, ranks, layout, points = line.split(",")
         pairs = (point.split("=") for point in points.split())
         found = curve((int(size), float(us) * 1e-6) for size, us in pairs)
         pattern = layout if kind == "collective-permute" else ""
         groups = int(layout) if not pattern else 1
-        rows.setdefault((device, kind, pattern), []).append(_TableRow(int(ranks), groups, found))
+        rows.setdefault((kind, pattern), []).append(_TableRow(int(ranks), groups, found))
     return {key: tuple(found) for key, found in rows.items()}
 
 

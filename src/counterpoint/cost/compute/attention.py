@@ -184,7 +184,7 @@ _REACH: Final = 0.15
 _GUESSED_MASK: Final = 1.9
 """If causality is unknown: price as causal, up to twice as much."""
 _HOPPER_LONG: Final = 604.0
-"""Forward, no mask, heads of 128, long sequences: reference of the shares in kernels.toml."""
+"""Forward, no mask, heads of 128, long sequences: reference of the shares in kernels.py."""
 _BACKWARD_LONG: Final = 517.0
 
 
@@ -219,9 +219,11 @@ def attention_rate(found: Attention, machine: ComputeDevice) -> float:
     direction = "backward" if found.backward else "forward"
     long = _BACKWARD_LONG if found.backward else _HOPPER_LONG
     shape = _curve(direction, found) / long
-    rate = machine.peak("bf16") * machine.attention(direction) * shape
+    kernels = machine.kernels.attention
+    share = kernels.backward if found.backward else kernels.forward
+    rate = machine.peak("bf16") * share * shape
     if found.dtype == "f8":
-        rate *= machine.attention("f8")
+        rate *= kernels.f8
     # Fewer heads than cores leave cores idle: a block is 128 queries of one head.
     blocks = found.batch * found.heads * -(-found.queries // 128)
     filled = min(1.0, blocks / machine.cores)

@@ -10,15 +10,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.cost.compute.gemm import Gemm
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
-from counterpoint.hardware.chip import chip_named
+from counterpoint.hardware.chip import measured_lines
 
 if TYPE_CHECKING:
-    from counterpoint.cost.compute.machine import ComputeDevice, GemmKernels
+    from counterpoint.cost.compute.kernels import GemmKernels
+    from counterpoint.cost.compute.machine import ComputeDevice
     from counterpoint.cost.tables.gemm_csv import GemmTable
 
 AXIS: Final = (256, 512, 1024, 2048, 4096)
@@ -30,8 +30,6 @@ _LEAST_K: Final = 256
 _SPLIT_S: Final = 1e-6  # start of adding up the parts
 _MOST_TILES: Final = 4  # per core: beyond, the last wave matters little
 
-_MEASURED_ON: Final = {"hopper": ("H100 SXM", 132), "blackwell": ("B200", 148)}
-"""The devices of XLA's table: chip and cores."""
 _TABLE_REACH: Final = 0.06
 _FORMULA_REACH: Final = 0.12
 _SMALL_FLOPS: Final = 2e10
@@ -84,31 +82,33 @@ def _by_tile(
             yield waves * (tile + kernels.wave_us * 1e-6) + adding
 
 
+_Points = Mapping[tuple[int, int, int, int], float]
+"""FLOP/s by batch, m, n, k."""
+
+
 @cache
-def rates() -> Mapping[tuple[str, str], Mapping[tuple[int, int, int, int], float]]:
-    """Return XLA's table: FLOP/s by architecture and type, and by batch, m, n, k."""
-    file = resources.files("counterpoint.cost.tables").joinpath("gemm_rates.txt")
-    found: dict[tuple[str, str], Mapping[tuple[int, int, int, int], float]] = {}
-    for line in file.read_text("utf-8").splitlines():
-        if not line.startswith("#"):
-            device, kind, *values = line.split()
-            name = "hopper" if device == "sm_90" else "blackwell"
-            points = itertools.product(BATCHES, AXIS, AXIS, AXIS)
-            rated = (float(value) * 1e12 for value in values)
-            found[name, kind] = dict(zip(points, rated, strict=True))
+def rates(table: str) -> Mapping[str, _Points]:
+    """Return the FLOP/s that XLA measured on a chip, by type."""
+    found: dict[str, _Points] = {}
+    for line in measured_lines(table):
+        kind, *values = line.split()
+        points = itertools.product(BATCHES, AXIS, AXIS, AXIS)
+        rated = (float(value) * 1e12 for value in values)
+        found[kind] = dict(zip(points, rated, strict=True))
     return found
 
 
-def correction(gemm: Gemm, engine: GemmDevice, architecture: str) -> float | None:
-    """Return the factor from the formula to the table; None if there is no table.
+@lru_cache(maxsize=4096)
+def correction(gemm: Gemm, engine: GemmDevice, table: str) -> float | None:
+    """Return the factor from the formula to the table; None if it does not have the type.
 
     `engine` is the device that was measured.
 
     XLA's table holds rates for powers of two from 256 to 4096. The corrected formula is exact at
     the table's points and still counts waves between and beyond them.
     """
-    table = rates().get((architecture, _MEASURED_AS.get(gemm.dtype, "")))
-    if table is None:
+    points = rates(table).get(_MEASURED_AS.get(gemm.dtype, ""))
+    if points is None:
         return None
     # Many small GEMMs fill the cores like one taller GEMM.
     batch = min(gemm.batch, BATCHES[-1])
@@ -121,7 +121,7 @@ def correction(gemm: Gemm, engine: GemmDevice, architecture: str) -> float | Non
         if weight:
             (m, _), (n, _), (k, _) = corner
             point = near, m, n, k
-            total += weight * _off(point, table[point], gemm, engine)
+            total += weight * _off(point, points[point], gemm, engine)
     return math.exp(total)
 
 
@@ -148,7 +148,7 @@ def price_gemm(gemm: Gemm, machine: ComputeDevice, tables: Sequence[GemmTable] =
             how = f"{gemm}, {table.origin}, at {load.value:.2f} of its rate under load"
             return price_around(seconds / load.value, load.reach + 0.02, PriceSource.USER_TABLE,
                           PriceFamily.MATMUL, how)  # fmt: skip
-    seconds, from_table = _seconds(gemm, _engine(machine, gemm.dtype), machine.architecture)
+    seconds, from_table = _seconds(gemm, machine)
     scalar = machine.scalars.matmul
     seconds = seconds / scalar.value
     reach = scalar.reach + (_TABLE_REACH if from_table else _FORMULA_REACH)
@@ -160,19 +160,16 @@ def price_gemm(gemm: Gemm, machine: ComputeDevice, tables: Sequence[GemmTable] =
     return price_around(seconds, reach, source, PriceFamily.MATMUL, how)
 
 
-@lru_cache(maxsize=4096)
-def _seconds(gemm: Gemm, engine: GemmDevice, architecture: str) -> tuple[float, bool]:
+def _seconds(gemm: Gemm, machine: ComputeDevice) -> tuple[float, bool]:
     """Return seconds at full clock, and whether a table was used."""
+    engine, chip = _engine(machine, gemm.dtype), machine.measured_on
     seconds = tiled_seconds(gemm, engine)
-    measured = _MEASURED_ON.get(architecture)
-    if measured is None:
-        return seconds, False
-    chip = chip_named(measured[0])
-    if chip is None:
+    table = machine.kernels.gemm_table
+    if not table or chip.gpu is None:
         return seconds, False
     peak = chip.flops.get(gemm.dtype, engine.peak)
-    measured_engine = GemmDevice(peak, chip.hbm_bytes, measured[1], engine.kernels)
-    factor = correction(gemm, measured_engine, architecture)
+    measured = GemmDevice(peak, chip.hbm_bytes, chip.gpu.cores, engine.kernels)
+    factor = correction(gemm, measured, table)
     return (seconds, False) if factor is None else (seconds * factor, True)
 
 

@@ -33,24 +33,12 @@ _CACHE_RATE: Final = 1.6
 """The cache's rate relative to memory's data sheet, for sectors that lie anywhere."""
 _PER_CLOCK: Final = 0.5
 """Updates that one sector takes per clock in hardware: GH200's 10 million in 13 sectors."""
-_INTEGERS: Final = frozenset({"s32", "u32", "s64", "u64"})
-_ADDED_IN_HARDWARE: Final = {
-    "hopper": _INTEGERS | {"f32", "f64", "bf16", "f16"},
-    "blackwell": _INTEGERS | {"f32", "f64", "bf16", "f16"},
-    "ampere": _INTEGERS | {"f32", "f64", "f16"},
-    "ada": _INTEGERS | {"f32", "f64", "f16"},
-    "cdna3": _INTEGERS | {"f32", "f64"},
-}
 _OR_SWAPPED: Final = ("bf16", "f16")
 """Types that some releases of XLA compare and swap nevertheless."""
-_CHOSEN_IN_HARDWARE: Final = _INTEGERS | {"f32"}
+_CHOSEN_IN_HARDWARE: Final = frozenset({"s32", "u32", "s64", "u64", "f32"})
 """Types of which the cache keeps the larger or the smaller."""
 _SWAPS_PER_CORE_CLOCK: Final = 1 / 18
 """Sectors compared and swapped that don't meet: 100 million float16 in 7.6 ms (jax issue 26227)."""
-_MET: Final = {"hopper": (0.5e9, 2.5e-9, 0.15e9), "blackwell": (0.5e9, 2.5e-9, 0.15e9)}
-_MET_ELSEWHERE: Final = (0.07e9, 12.7e-9, 0.01e9)
-"""Updates per second that meet by chance, the time by which each waiting thread delays one, and the
-fewest updates per second that were measured."""
 _MOST_WAITING: Final = 1024  # threads at one address: more were not measured
 _RESIDENT: Final = 2048  # threads of a core
 _INDICES_DECIDE: Final = 5.0
@@ -175,7 +163,7 @@ def _swapped(windows: Windows, machine: ComputeDevice) -> tuple[float, float]:
     updates = windows.count * windows.elements
     bits = min(32, element_bits(windows.array.dtype))
     resident = machine.cores * _RESIDENT
-    met_rate, delay_s, slowest = _MET.get(machine.architecture, _MET_ELSEWHERE)
+    swaps = machine.kernels.swaps
 
     def waiting(elements: int) -> float:
         words = max(1, elements * bits // 32)
@@ -183,17 +171,17 @@ def _swapped(windows: Windows, machine: ComputeDevice) -> tuple[float, float]:
 
     sectors = windows.runs * math.ceil(windows.run_bytes / _SECTOR)
     apart_s = sectors / (machine.cores * machine.clock_hz * _SWAPS_PER_CORE_CLOCK)
-    likely = min(apart_s * (1 + waiting(windows.array.elements)), updates / met_rate)
+    likely = min(apart_s * (1 + waiting(windows.array.elements)), updates / swaps.met_per_s)
     in_a_word = windows.count * 32 // bits
-    worst = in_a_word * min(waiting(windows.elements), in_a_word) * delay_s
-    worst = min(worst, updates / slowest)
+    worst = in_a_word * min(waiting(windows.elements), in_a_word) * swaps.wait_s
+    worst = min(worst, updates / swaps.least_per_s)
     return max(likely, apart_s), max(worst, apart_s)
 
 
 def _in_hardware(machine: ComputeDevice, kind: str, dtype: str) -> bool:
     if kind in ("maximum", "minimum"):
         return dtype in _CHOSEN_IN_HARDWARE
-    return kind == "add" and dtype in _ADDED_IN_HARDWARE.get(machine.architecture, ())
+    return kind == "add" and dtype in machine.kernels.added_in_hardware
 
 
 def _combines(program: Program, scatter: Instruction) -> str:

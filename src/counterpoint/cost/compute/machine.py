@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from counterpoint.hardware.gpu import architecture_of
+from counterpoint.cost.compute.kernels import DeviceShape, kernels_of
 from counterpoint.hlo.model.instruction import element_bits
 
 if TYPE_CHECKING:
+    from counterpoint.cost.compute.kernels import GemmKernels, Kernels
     from counterpoint.cost.scalars import Scalars
+    from counterpoint.hardware.chip import Chip
     from counterpoint.hardware.target import Target
-
-
-@dataclass(frozen=True, slots=True)
-class GemmKernels:
-    """Rates that an architecture's GEMM kernels reach; kernels.toml describes each field."""
-
-    share: float
-    start_us: float
-    wave_us: float
-    half: float
-    quarter: float
-    memory: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +24,9 @@ class ComputeDevice:
     """
 
     chip: str
-    # "ampere", "ada", "hopper", "blackwell", "cdna3": the kernels that run on it.
-    architecture: str
+    vendor: str
+    kernels: Kernels
+    measured_on: Chip  # the chip whose kernels they are
     flops: Mapping[str, float]  # dense FLOP/s by element type
     memory_bytes_per_s: float
     cores: int
@@ -65,13 +53,8 @@ class ComputeDevice:
 
     def gemm(self, dtype: str) -> GemmKernels:
         """Return the rates of its GEMM kernels for operands of that type."""
-        kinds: dict[str, dict[str, float]] = kernels()[self.architecture]["gemm"]
-        return GemmKernels(**kinds.get("f32" if dtype == "tf32" else dtype, kinds["bf16"]))
-
-    def attention(self, which: str) -> float:
-        """Return attention's share of the bf16 rate, forward or backward; for f8, the speedup."""
-        shares: dict[str, float] = kernels()[self.architecture]["attention"]
-        return shares[which]
+        kinds = self.kernels.gemm
+        return kinds.get("f32" if dtype == "tf32" else dtype, kinds["bf16"])
 
 
 _WIDER: Final[Mapping[str, tuple[str, ...]]] = {
@@ -83,8 +66,6 @@ _WIDER: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _HOST_SHARE: Final = 0.83
 """Share of PCIe's or NVLink-C2C's rate that copies to pinned memory reach."""
-_BUILT: Final = {"cdna3": (304, 2.1e9, 128, 256 << 20), "ada": (142, 2.5e9, 128, 96 << 20)}
-"""Cores, clock, lanes and last-level cache without a compiler description (MI300X, L40S)."""
 
 
 def rate_type(dtype: str) -> str:
@@ -98,30 +79,24 @@ def rate_type(dtype: str) -> str:
     return "f32"
 
 
-@cache
-def kernels() -> dict[str, dict[str, Any]]:
-    """Read kernels.toml."""
-    file = resources.files("counterpoint.cost.compute").joinpath("kernels.toml")
-    return tomllib.loads(file.read_text("utf-8"))
-
-
 def machine_of(target: Target, scalars: Scalars) -> ComputeDevice:
     """Return the ComputeDevice of a Target."""
     chip, gpu = target.chip, target.known_gpu
-    architecture = architecture_of(chip.name)
-    cores, clock, lanes, cache_bytes = _BUILT.get(architecture, (132, 1.8e9, 128, 50 << 20))
+    measured_on, kernels = kernels_of(chip.name)
+    shape = kernels.device
     if gpu is not None:
-        cores, clock, lanes = gpu.cores, gpu.clock_ghz * 1e9, gpu.fpus_per_core
-        cache_bytes = gpu.l2_bytes
+        shape = DeviceShape(gpu.cores, gpu.clock_ghz, gpu.fpus_per_core, gpu.l2_bytes)
     return ComputeDevice(
         chip=chip.name,
-        architecture=architecture,
+        vendor=chip.vendor,
+        kernels=kernels,
+        measured_on=measured_on,
         flops=chip.flops,
         memory_bytes_per_s=chip.hbm_bytes,
-        cores=cores,
-        clock_hz=clock,
-        lanes=lanes,
-        l2_bytes=cache_bytes,
+        cores=shape.cores,
+        clock_hz=shape.clock_ghz * 1e9,
+        lanes=shape.lanes,
+        l2_bytes=shape.cache_bytes,
         host_bytes_per_s=target.links.host_bytes_per_s * _HOST_SHARE,
         scalars=scalars,
     )

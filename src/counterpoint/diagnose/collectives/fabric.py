@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from counterpoint.core import CounterpointError
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hardware.chip import find_chip
-from counterpoint.hardware.gpu import find_described, gpus, target_config
-from counterpoint.hardware.links import find_wiring
+from counterpoint.hardware.chip import find_chip, find_described, find_tpu, find_wiring
 from counterpoint.hardware.target import Target
+from counterpoint.hardware.target_config import target_config
 from counterpoint.timeline.host_transfers import host_transfers
 from counterpoint.timeline.model import Timeline, machines
 
@@ -59,8 +58,6 @@ def fabric_of(data: StepData) -> Fabric:
     chip = chips.pop() if len(chips) == 1 else None
     described = data.context.target or target_of(timeline)
     if kind == "tpu":
-        from counterpoint.hardware.tpu import find_tpu
-
         ici = find_tpu(chip)
         where = described.tpu if described is not None else None
         links = where.links if where else None
@@ -128,9 +125,7 @@ def _made_up(data: StepData, chip_name: str | None) -> Target | None:
     per_host = min(per_host, devices)
     hosts = -(-devices // per_host)
     chip = find_chip(chip_name)
-    gpu = find_described(chip_name or "") or (
-        next((gpu for gpu in gpus() if gpu.chip == chip.name), None) if chip else None
-    )
+    gpu = find_described(chip_name or "") or (chip.gpu if chip else None)
     if gpu is None:
         name = chip.name if chip else "unknown"
         return Target(gpu=name, gpus_per_host=per_host, hosts=hosts, config="", own_chip=chip)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from counterpoint.core import Unknown
-from counterpoint.core.field import Field
+from counterpoint.core.field import Field, Form
 from counterpoint.diagnose.compare.compared_op import STEP, ComparedOp
 from counterpoint.diagnose.compare.matching import MatchStage, OpMatch
 from counterpoint.hlo.model.program import Program
@@ -23,8 +23,8 @@ class RegroupedCollectives:
 
     a: Annotated[tuple[str, ...], Field("names in A")]
     b: Annotated[tuple[str, ...], Field("names in B")]
-    kind: Annotated[str, Field("the kind of collective")]
-    bytes: Annotated[int, Field("moved in a step")]
+    kind: Annotated[str, Field("the kind of collective", "kind")]
+    bytes: Annotated[int, Field("moved in a step", "bytes per step", Form.BYTES)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from enum import Enum
-from pathlib import PurePath
 from typing import Final
 
 from counterpoint.diagnose.host.threads import TRACED
+from counterpoint.timeline.formats import NSYS_EXPORT, NSYS_REPORT
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.recording import PYTHON_SAMPLED
 
 _OF_NSYS: Final = "NvDriverVersion"
 """An entry that only Nsight Systems writes."""
 
-_SUFFIXES: Final = (".sqlite", ".nsys-rep")
+_ENDINGS: Final = (*NSYS_EXPORT.endings, *NSYS_REPORT.endings)
 
 ANNOTATE: Final = (
     "put jax.profiler.TraceAnnotation around the parts of the loop (NVTX ranges in Nsight Systems;"
@@ -52,7 +52,7 @@ def traces_python(timeline: Timeline) -> bool:
 
 def profiler_of(timeline: Timeline) -> ProfilerKind:
     """Return Nsight Systems if it made the profile, or else the profiler of JAX."""
-    suffixes = {PurePath(name).suffix for name in timeline.inputs}
-    if _OF_NSYS in timeline.environment or suffixes & {*_SUFFIXES}:
+    of_nsys = any(name.endswith(_ENDINGS) for name in timeline.inputs)
+    if of_nsys or _OF_NSYS in timeline.environment:
         return ProfilerKind.NSYS
     return ProfilerKind.JAX

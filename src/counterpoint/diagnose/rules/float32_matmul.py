@@ -78,10 +78,6 @@ _LEAST_SHARE: Final = 0.001
 _CAST_BYTES: Final = 6  # an element is read as four bytes and written as two
 _TOO_FAST: Final = 1.1
 """Multiple of the type's rate above which it was not multiplied as that type, despite the HLO."""
-_TENSOR_FLOAT: Final = ("ampere", "ada", "hopper", "blackwell")
-"""Architectures whose matrix units XLA uses for float32: NVIDIA's since Ampere."""
-
-
 _SCALED: Final = "; float16 needs a scaled loss, since its range is small"
 
 _HOW: Final = {"tf32": "TF32", "f32": "plain float32", "f64": "float64"}
@@ -197,7 +193,8 @@ def _most(ms: float, kind: str, machine: ComputeDevice) -> float:
 
 
 def _as_run(gemm: Gemm, machine: ComputeDevice) -> Gemm:
-    tensor = machine.architecture in _TENSOR_FLOAT and "tf32" in machine.flops
+    # XLA uses the matrix units for float32 on NVIDIA's chips that have TF32, and not on AMD's.
+    tensor = machine.vendor == "NVIDIA" and "tf32" in machine.flops
     return gemm if tensor or gemm.dtype != "tf32" else replace(gemm, dtype="f32")
 
 

@@ -60,7 +60,6 @@ from counterpoint.diagnose.environment import advise, chip_of, on_gpu
 from counterpoint.diagnose.executed_ops import rows_as_evidence
 from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hardware.gpu import architecture_of
 from counterpoint.timeline.kernel_names import function_of, kernel_label
 from counterpoint.timeline.model import Lane
 
@@ -163,6 +162,6 @@ def _architecture(data: StepData) -> str | None:
     """Return the architecture of the chip, or the one that alone runs kernels of the profile."""
     chip = chip_of(data)
     if chip is not None:
-        return architecture_of(chip.name)
+        return chip.architecture
     names = data.ops["op"].to_list()
     return _HOPPER if any(_OF_HOPPER.search(str(name)) for name in names) else None

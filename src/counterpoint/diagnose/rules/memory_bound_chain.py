@@ -176,7 +176,7 @@ def _saves(data: StepData, kind: _ChainKind, chip: Chip) -> Range:
     if kind.name != _ATTENTION:
         return Range(0.0, sum(chain.handed_ms for chain in kind.chains))
     machine = gpu_machine(data)
-    shared = machine.attention("backward") if machine else _FLASH_RATE
+    shared = machine.kernels.attention.backward if machine else _FLASH_RATE
     flops = sum(
         (kernel.row["flops"] or 0.0) * kernel.row["count"]
         for kernel in kind.members

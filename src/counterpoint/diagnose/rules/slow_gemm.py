@@ -250,9 +250,9 @@ def _on_tpu(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
     """Yield operations that took twice as long as XLA estimates, or as their FLOPs do."""
     from counterpoint.cost.compute.gemm import gemms
     from counterpoint.cost.tpu.pricing import TpuPrices, estimated_cycles
-    from counterpoint.hardware.tpu import TpuSlice, find_tpu
+    from counterpoint.hardware.tpu import TpuSlice
 
-    tpu = find_tpu(chip.name)
+    tpu = chip.tpu
     if tpu is None:
         return
     model = TpuPrices(where=TpuSlice(tpu=tpu, shape=(1,) * tpu.dimensions), chip=chip)

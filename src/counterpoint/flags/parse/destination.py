@@ -17,6 +17,7 @@ from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.named_files import LARGEST_SOURCE, read_regular
 from counterpoint.flags.parsed import Location, Machine, Pin
 from counterpoint.flags.release_number import version_number
+from counterpoint.hardware.chip import chips
 
 _DATA: Final = Path(__file__).parents[1] / "catalogue"
 _NUMBER: Final = r"v?(\d+\.\d+(?:\.\d+)*)"
@@ -189,7 +190,20 @@ def _dates() -> tuple[tuple[str, str], ...]:
 @cache
 def _machines() -> tuple[tuple[str, str, str], ...]:
     """Return the rows; a pattern, slow to compile, is so only for a text with its word."""
-    return tuple((word, pattern, chip) for word, pattern, chip in _rows("machines.tsv"))
+    return (
+        *((*machine, chip.target_name) for chip in chips() for machine in chip.machines),
+        *((name, _SLURM.format(name), chip) for name, chip in _slurm_names()),
+        *((word, pattern, chip) for word, pattern, chip in _rows("machines.tsv")),
+    )
+
+
+_SLURM: Final = r'--(?:gres[= ]gpu:|gpus(?:-per-(?:node|task))?[= ]|constraint[= ]"?){}(?![\w-])'
+"""--gres=gpu:h100:8, --gpus-per-node=h100:8, --constraint=h100."""
+
+
+def _slurm_names() -> Iterator[tuple[str, str]]:
+    names = ("A100", "V100", *(chip.target_name for chip in chips() if chip.vendor != "Google"))
+    return ((name.lower(), name) for name in names if name.isalnum())
 
 
 def _rows(name: str) -> Iterator[list[str]]:

@@ -72,6 +72,7 @@ from counterpoint.flags.versions import (
     SCHEDULER,
     false_stops_scheduler,
 )
+from counterpoint.timeline.formats import is_recording
 
 __doc__ = with_releases(__doc__ or "")
 
@@ -80,13 +81,6 @@ NAME: Final = "unread-profile"
 SINCE: Final = "0.1"
 
 _READ: Final = (".pbtxt", ".pb")
-_RECORDINGS: Final = (
-    ".xplane.pb",
-    ".xplane.pb.gz",
-    ".xplane.riegeli",
-    ".trace.json.gz",
-    ".nsys-rep",
-)
 
 
 def check(case: LintContext) -> Iterator[Remark]:
@@ -130,7 +124,7 @@ def _scheduler(case: LintContext, given: Occurrence) -> Iterator[Remark]:
 
 def _file(given: Occurrence) -> Iterator[Remark]:
     path = PurePath(given.meant)
-    if path.name.endswith(_RECORDINGS):
+    if is_recording(path.name):
         yield remark(
             CODE,
             Severity.WARNING,

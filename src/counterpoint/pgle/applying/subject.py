@@ -26,6 +26,7 @@ from counterpoint.pgle.making.samples import MeasuredTimes, measured_times
 from counterpoint.runs.layout import is_run
 from counterpoint.runs.reader import read_run
 from counterpoint.runs.run import Run
+from counterpoint.timeline.formats import is_recording
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.reading import read
 
@@ -90,7 +91,7 @@ def is_lowered(path: Path) -> bool:
 
 def _is_hlo(path: Path) -> bool:
     """Return whether a file with an unspecific name holds a module and not a profile."""
-    if path.suffix in (".pb", "") and not path.name.endswith(".xplane.pb"):
+    if path.suffix in (".pb", "") and not is_recording(path.name):
         try:
             return bool(list(read_program(path).instructions))
         except InputError:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 from counterpoint.core import InputError, Unknown
+from counterpoint.core.field import Field, Form
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.description import describe
 from counterpoint.hlo.loops import loop_multiplier
@@ -62,9 +63,9 @@ class LookupAnswer:
 class ImplausibleCost:
     """An implausible cost."""
 
-    name: str
-    us: float
-    why: str
+    name: Annotated[str, Field("the instruction", "name", Form.NAME)]
+    us: Annotated[float, Field("its cost, in microseconds", "us", Form.US)]
+    why: Annotated[str, Field("why it is implausible", "why it is implausible")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

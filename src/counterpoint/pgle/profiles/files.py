@@ -35,16 +35,8 @@ from counterpoint.pgle.profiles.profile import (
     origin_of,
     profile_text,
 )
+from counterpoint.timeline.formats import XPLANE, is_recording
 
-_RECORDING: Final = ".xplane.pb"
-_RECORDINGS: Final = (
-    ".zip",
-    ".xplane.pb.gz",
-    ".xplane.riegeli",
-    ".sqlite",
-    ".nsys-rep",
-    ".json.gz",
-)
 _PLANE: Final = re.compile(
     rb"\n[\x80-\xff]*[\x00-\x7f]"  # a message
     rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?"  # its number
@@ -109,7 +101,7 @@ def _no_profile(path: Path) -> InputError:
     return InputError(
         f"{path}: not a profile, by name or content",
         why="XLA reads .pbtxt or .pb files with one cost per instruction, made from recordings",
-        next=_make_of(path) if path.name.endswith(_RECORDINGS) else _MAKE,
+        next=_make_of(path) if is_recording(path.name) else _MAKE,
     )
 
 
@@ -140,7 +132,7 @@ def _from_text(path: Path, data: bytes) -> Profile:
 def _from_binary(path: Path, data: bytes) -> Profile:
     message = _parse_binary(data)
     nameless = message is None or not _has_names(message)
-    if nameless and (path.name.endswith(_RECORDING) or _PLANE.match(data)):
+    if nameless and (path.name.endswith(XPLANE.endings) or _PLANE.match(data)):
         raise InputError(
             f"{path} is a recording, not a profile for XLA's scheduler",
             why="it holds an XPlane; a profile holds one cost per instruction and is made from"

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from google.protobuf import text_encoding
 
 from counterpoint.core import UsageError
+from counterpoint.core.field import Field, Form
 from counterpoint.hlo.wire_schema import message_classes
 
 SEPARATOR: Final = "::"
@@ -39,9 +40,16 @@ class InstructionCost:
     Without a fingerprint the name is bare: it stands for that instruction of any module.
     """
 
-    name: str
-    us: float
-    fingerprint: str | None = None
+    name: Annotated[str, Field("the instruction", "instruction", Form.NAME)]
+    us: Annotated[
+        float,
+        Field(
+            "microseconds of one execution; of an async instruction, of its start", "us", Form.US
+        ),
+    ]
+    fingerprint: Annotated[str | None, Field("of its module; null: a bare name, of any module")] = (
+        None
+    )
 
     def __post_init__(self) -> None:
         if not self.name or SEPARATOR in self.name:

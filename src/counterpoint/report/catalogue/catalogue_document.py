@@ -16,6 +16,8 @@ from counterpoint.flags.history import (
     channels,
 )
 from counterpoint.flags.other_settings import OtherSetting
+from counterpoint.report.catalogue.flags_json import OtherSettingJson, RenamedFlagJson
+from counterpoint.report.columns import field_columns
 from counterpoint.report.document import (
     Document,
     Prose,
@@ -87,8 +89,7 @@ def _others(others: Sequence[OtherSetting]) -> Section:
     shown = others[:_MOST_OTHERS]
     more = f", {len(shown)} shown; --json has all" if len(others) > len(shown) else ""
     columns = (
-        words("name", [setting.name for setting in shown]),
-        words("read by", [str(setting.reader) for setting in shown]),
+        *field_columns(OtherSettingJson, shown, ["name", "reader"]),
         names("description", [_first_sentence(setting.does) for setting in shown], 5),
     )
     return Section("Other settings", f"{len(others)}{more}", (table(*columns),))
@@ -182,8 +183,7 @@ def _removed(diff: ReleaseDiff) -> Section | None:
 def _renamed(diff: ReleaseDiff) -> Section | None:
     taken = {True: "still accepted in XLA_FLAGS", False: "XLA aborts"}
     flags = table(
-        words("name", [renamed.before.name for renamed in diff.renamed]),
-        words("new name", [renamed.after.name for renamed in diff.renamed]),
+        *field_columns(RenamedFlagJson, diff.renamed, ["before", "after"]),
         words("old name", [taken[renamed.taken] for renamed in diff.renamed], 1),
     )
     return _section("Renamed", flags)

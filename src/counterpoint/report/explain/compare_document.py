@@ -31,6 +31,7 @@ from counterpoint.report.document import (
     Section,
     Tone,
 )
+from counterpoint.report.explain.compare_json import PartJson, PhaseJson
 from counterpoint.report.explain.compare_tables import (
     changes_table,
     collectives_section,
@@ -238,13 +239,13 @@ def _parts(found: Comparison, work: StepDifference) -> Section:
     longer = (
         f"{units.milliseconds(abs(difference))} {'longer' if difference > 0 else 'shorter'} in B"
     )
-    blocks: list[Block] = [changes_table("part", work.parts, work.step)]
+    blocks: list[Block] = [changes_table(PartJson, work.parts, work.step)]
     if max(found.runs) > 1:
         blocks.insert(0, Prose(f"of {_own_step(found.a)} and {_own_step(found.b)} alone"))
     if isinstance(work.phases, Unknown):
         blocks.append(Prose(f"by phase: {work.phases.reason}", Tone.QUIET))
     else:
-        blocks.append(changes_table("phase", work.phases, work.busy))
+        blocks.append(changes_table(PhaseJson, work.phases, work.busy))
     if {"annotation", "api", "log"} & {
         side.times.source for side in (found.a, found.b) if side.times
     }:

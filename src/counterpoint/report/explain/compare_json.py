@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
 from counterpoint.core import Unknown
-from counterpoint.core.field import Field
+from counterpoint.core.field import Field, Form
 from counterpoint.diagnose.compare.comparison import Comparison
 from counterpoint.diagnose.compare.experiment import SideDifference
 from counterpoint.diagnose.compare.schedule_changes import RegroupedCollectives
@@ -120,23 +120,29 @@ class StepChangeJson(Result):
 class ChangeJson(Result):
     """A time of both sides."""
 
-    a_ms: Annotated[float | None, Field("time in which A's step waits for it")]
-    b_ms: Annotated[float | None, Field("time in which B's step waits for it")]
-    difference_ms: Annotated[float | None, Field("B - A")]
+    COLUMNS: ClassVar = ("a_ms", "b_ms", "difference_ms")
+
+    a_ms: Annotated[float | None, Field("time in which A's step waits for it", "A ms", Form.MS)]
+    b_ms: Annotated[float | None, Field("time in which B's step waits for it", "B ms", Form.MS)]
+    difference_ms: Annotated[float | None, Field("B - A", "B-A", Form.DIFFERENCE)]
 
 
 class PartJson(ChangeJson):
     """A part of the step."""
 
+    COLUMNS: ClassVar = ("part", *ChangeJson.COLUMNS)
+
     part: Annotated[
-        str, At("what"), Field("`compute`, `exposed collective`, `exposed copy` or `idle`")
+        str, At("what"), Field("`compute`, `exposed collective`, `exposed copy` or `idle`", "part")
     ]
 
 
 class PhaseJson(ChangeJson):
     """A phase of the busy time."""
 
-    phase: Annotated[str, At("what"), Field("as in [explain](explain-json.md)")]
+    COLUMNS: ClassVar = ("phase", *ChangeJson.COLUMNS)
+
+    phase: Annotated[str, At("what"), Field("as in [explain](explain-json.md)", "phase")]
 
 
 class StepDifferenceJson(Result):
@@ -227,11 +233,15 @@ class CollectiveChangeJson(Result):
 class CompareMoveJson(Result):
     """A collective that moved in the schedule."""
 
+    COLUMNS: ClassVar = ("kind", "bytes", "source")
+
     a: Annotated[str, At("name_before"), Field("its name in A")]
     b: Annotated[str, At("name"), Field("its name in B")]
-    kind: Annotated[str, Field("the kind of collective")]
-    bytes: Annotated[int | None, Field("of one execution")]
-    source: Annotated[str | None, Field("file:line")]
+    kind: Annotated[str, Field("the kind of collective", "kind", rank=2)]
+    bytes: Annotated[
+        int | None, Field("of one execution", "size", Form.BYTES, unknown="not recorded")
+    ]
+    source: Annotated[str | None, Field("file:line", "source", Form.PLACE, rank=3)]
     start_shift_us: Annotated[
         float, Field("compute that the start passed, at A's prices; negative: earlier")
     ]

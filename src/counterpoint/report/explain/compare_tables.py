@@ -18,6 +18,7 @@ from counterpoint.diagnose.compare.schedule_changes import RegroupedCollectives,
 from counterpoint.diagnose.selection import WindowKind
 from counterpoint.pgle.applying.movement import CollectiveMove
 from counterpoint.report import units
+from counterpoint.report.columns import field_columns
 from counterpoint.report.document import (
     CellColumn,
     Prose,
@@ -29,6 +30,12 @@ from counterpoint.report.document import (
     places,
     table,
     words,
+)
+from counterpoint.report.explain.compare_json import (
+    ChangeJson,
+    CompareMoveJson,
+    PartJson,
+    PhaseJson,
 )
 from counterpoint.report.places import distinct, short_path
 from counterpoint.timeline.kernel_names import kernel_label
@@ -54,29 +61,16 @@ _SAME_WORK: Final = 0.02
 _ABSENT: Final = "-"  # does not run on this side, so there is nothing to know
 
 
-def changes_table(title: str, changes: Sequence[PartChange], total: PartChange) -> TextTable:
-    """Return parts that add up to a total."""
-    all_ = [*changes, total]
-    return _with_total(table(words(title, [change.what for change in all_]), *_times(all_)))
+def changes_table(
+    kind: type[PartJson | PhaseJson], changes: Sequence[PartChange], total: PartChange
+) -> TextTable:
+    """Return parts or phases that add up to a total."""
+    return with_total(table(*field_columns(kind, [*changes, total])))
 
 
-def _times(changes: Sequence[PartChange | OpChange]) -> Iterator[CellColumn]:
-    """Yield the times of both sides, and their differences."""
-    yield numbers("A ms", units.column(change.a_ms for change in changes))
-    yield numbers("B ms", units.column(change.b_ms for change in changes))
-    yield numbers("B-A", signed([change.difference_ms for change in changes]))
-
-
-def _with_total(all_: TextTable) -> TextTable:
+def with_total(all_: TextTable) -> TextTable:
     """Return the table with its last row as the total."""
     return replace(all_, rows=all_.rows[:-1], total=all_.rows[-1])
-
-
-def signed(values: Sequence[float]) -> list[str]:
-    """Format a column of differences with their signs; 0 if none of its digits is visible."""
-    decimals = units.decimals_of(values)
-    seen = [0.0 if abs(value) < 0.5 * 10**-decimals else value for value in values]
-    return [f"{value:+,.{decimals}f}" if value else "0" for value in seen]
 
 
 def ops_section(work: StepDifference, top: int, *, alone: bool = False) -> Section:
@@ -84,7 +78,7 @@ def ops_section(work: StepDifference, top: int, *, alone: bool = False) -> Secti
 
     If no difference is clear, the largest are shown. `alone`: there is one run per side.
     """
-    cells = signed([*(row.difference_ms for row in work.ops), work.busy.difference_ms])
+    cells = units.differences([*(row.difference_ms for row in work.ops), work.busy.difference_ms])
     seen = [row for row, cell in zip(work.ops, cells, strict=False) if cell != "0"]
     listed = [row for row in seen if row.clear][:top] or seen[: min(top, _NOISY)]
     shown = {id(row) for row in listed}
@@ -133,12 +127,12 @@ def _ops_table(
     )
     tail = [rest, PartChange("busy", busy.a_ms, busy.b_ms)]
     ops = distinct([_names(row) for row in listed], _PAIR)
-    return _with_total(
+    return with_total(
         table(
             names("op", [*ops, *(change.what for change in tail)]),
             words("match", [*(_how(row) for row in listed), "", ""], 1),
             words("category", [*(row.shown.category for row in listed), "", ""], 2),
-            *_times([*listed, *tail]),
+            *field_columns(ChangeJson, [*listed, *tail]),
             *(_calls(listed, len(tail)) if per_call else ()),
             numbers("noise", [*units.column(row.noise_ms for row in listed), "", ""], 2),
             words("phase", [*(row.shown.phase or "" for row in listed), "", ""], 3),
@@ -225,13 +219,12 @@ def collectives_section(work: StepDifference, top: int) -> Section:
 
 def _exposed_more(rows: Sequence[CollectiveChange]) -> list[str]:
     """Return B-A of the exposed time; a side without the collective counts as 0."""
-    known: list[float] = []
+    more: list[float | None] = []
     for change in rows:
         sides = zip(change.exposed_ms, (change.row.match.a, change.row.match.b), strict=True)
         a, b = (ms if items else 0.0 for ms, items in sides)
-        known.append(math.nan if a is None or b is None else b - a)
-    cells = iter(signed([difference for difference in known if not math.isnan(difference)]))
-    return [units.UNKNOWN if math.isnan(difference) else next(cells) for difference in known]
+        more.append(None if a is None or b is None else b - a)
+    return units.differences(more)
 
 
 def _both(
@@ -279,8 +272,7 @@ def _regrouped(regrouped: Sequence[RegroupedCollectives]) -> TextTable:
     return table(
         names("in A", distinct([_some(group.a) for group in regrouped], _NAME)),
         names("in B", distinct([_some(group.b) for group in regrouped], _NAME)),
-        words("kind", [group.kind for group in regrouped]),
-        numbers("bytes per step", [units.size(group.bytes) for group in regrouped]),
+        *field_columns(RegroupedCollectives, regrouped, ["kind", "bytes"]),
     )
 
 
@@ -289,12 +281,12 @@ def _moves(moves: Sequence[CollectiveMove]) -> TextTable:
     now = {(True, False): "async", (False, True): "sync"}
     return table(
         names("collective in B", distinct([move.name for move in moves], _NAME)),
-        words("kind", [move.kind for move in moves], 2),
+        *field_columns(CompareMoveJson, moves, ["kind"]),
         words("starts", [units.shift(move.start_shift_us, "as in A") for move in moves]),
         numbers("compute within A, us", [f"{move.before.within_us:,.1f}" for move in moves]),
         numbers("B", [f"{move.after.within_us:,.1f}" for move in moves]),
         words("now", [now.get(sync, "") for sync in syncs], 1),
-        places("source", [short_path(move.source or "") for move in moves], 3),
+        *field_columns(CompareMoveJson, moves, ["source"]),
     )
 
 

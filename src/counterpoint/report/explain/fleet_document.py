@@ -14,12 +14,13 @@ from counterpoint.core import Range
 from counterpoint.core.columns import column_medians
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose.selection import WindowKind
-from counterpoint.fleet.collectives import FleetCollective
+from counterpoint.fleet.collectives import FleetCollective, SlowGroup
 from counterpoint.fleet.fleet import Matrix
 from counterpoint.fleet.stragglers import Late
 from counterpoint.fleet.summary import FleetSummary
 from counterpoint.hardware.chip import chip_label
 from counterpoint.report import units
+from counterpoint.report.columns import field_columns
 from counterpoint.report.document import (
     Block,
     BreakdownBar,
@@ -36,6 +37,12 @@ from counterpoint.report.document import (
     numbers,
     table,
     words,
+)
+from counterpoint.report.explain.fleet_json import (
+    BuildJson,
+    FleetCollectiveJson,
+    FleetHostJson,
+    LateJson,
 )
 
 _LISTED: Final = 8
@@ -197,14 +204,11 @@ def _late(summary: FleetSummary, top: int) -> Section:
 
 def _late_table(late: tuple[Late, ...]) -> TextTable:
     return table(
-        words("unit", [each.kind for each in late]),
-        labels("name", [each.name for each in late]),
-        numbers("others wait", units.column(each.waits_less_ms for each in late)),
+        *field_columns(LateJson, late, ["kind", "name", "waits_less_ms"]),
         words("95% of medians", [_interval(each.interval_ms) for each in late]),
         numbers("late steps", [f"{each.late_steps} of {each.steps}" for each in late]),
         words("by chance", [_chance(each.chance) for each in late], 1),
-        numbers("more compute", units.column(each.more_compute_ms for each in late), 2),
-        numbers("more idle", units.column(each.more_idle_ms for each in late), 2),
+        *field_columns(LateJson, late, ["more_compute_ms", "more_idle_ms"]),
         words("it is", ["slow" if each.is_slow else "starts late" for each in late]),
     )
 
@@ -236,7 +240,7 @@ def _drain(summary: FleetSummary, top: int) -> Section:
                 numbers("#", [str(number) for number in range(1, len(rows) + 1)]),
                 labels("hosts", hosts),
                 words("because of", [_named(each) for each in rows], 1),
-                numbers("gain", units.column(gains)),
+                *field_columns(LateJson, rows, ["gain_ms"]),
                 words("95% of medians", [_interval(each.gain_interval_ms) for each in rows], 1),
                 numbers("of the step", shares),
             ),
@@ -251,12 +255,7 @@ def _collectives(summary: FleetSummary, top: int) -> list[Section]:
         return []
     shown = summary.collectives[:top]
     whole = table(
-        labels("collective", [each.op for each in shown]),
-        numbers("members", [units.count(each.group_size) for each in shown], 1),
-        numbers("ms", units.column(each.ms for each in shown)),
-        numbers("without waiting", units.column(each.least_ms for each in shown)),
-        numbers("waiting", units.column(each.waits_ms for each in shown)),
-        numbers("bus GB/s", units.column(each.busbw_gbps for each in shown), 2),
+        *field_columns(FleetCollectiveJson, shown),
         words("last in most steps", [_last(each) for each in shown], 3),
     )
     where = Prose(
@@ -273,7 +272,7 @@ def _collectives(summary: FleetSummary, top: int) -> list[Section]:
         labels("hosts", [some(group.hosts, 3) for _, group in slow[:top]]),
         words("devices", [some(group.devices, 2) for _, group in slow[:top]], 2),
         labels("collective", [each.op for each, _ in slow[:top]]),
-        numbers("longer ms", units.column(group.more_ms for _, group in slow[:top])),
+        *field_columns(SlowGroup, [group for _, group in slow[:top]], ["more_ms"]),
         numbers("steps", [f"{group.steps} of {group.of_steps}" for _, group in slow[:top]]),
         words("by chance", [_chance(group.chance) for _, group in slow[:top]], 1),
     )
@@ -304,11 +303,9 @@ def _hosts(summary: FleetSummary, top: int) -> Section:
     whole = table(
         labels(_nouns(summary)[0], [row.host.name for row in rows]),
         *([words("rack", racks, 2)] if any(racks) else []),
-        numbers("step", units.column(row.step_ms for row in rows)),
+        *field_columns(FleetHostJson, rows, ["step_ms"]),
         numbers("own time", units.column([float(typical[at]) for at in order])),
-        numbers("compute", units.column([row.compute_ms for row in rows]), 1),
-        numbers("idle", units.column([row.idle_ms for row in rows]), 1),
-        numbers("exposed", units.column([row.exposed_ms for row in rows])),
+        *field_columns(FleetHostJson, rows, ["compute_ms", "idle_ms", "exposed_ms"]),
     )
     blocks: list[Block] = [whole]
     if own.shape[1] > 1 and len(own) > 1:
@@ -399,8 +396,7 @@ def _builds(summary: FleetSummary, top: int) -> Section:
         " modules",
         (
             table(
-                words("program", [each.program or units.UNKNOWN for each in rows]),
-                labels("build", [each.build or units.UNKNOWN for each in rows]),
+                *field_columns(BuildJson, rows, ["program", "build"]),
                 numbers(_nouns(summary)[1], [f"{len(each.hosts):,}" for each in rows]),
                 labels("which", [some(each.hosts, 4) for each in rows], 1),
             ),

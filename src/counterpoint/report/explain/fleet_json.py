@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from counterpoint.core.field import Field
+from counterpoint.core.field import Field, Form
 from counterpoint.fleet.collectives import SlowGroup
 from counterpoint.fleet.summary import FleetSummary
 from counterpoint.report.json import At, Pair, Result, fill, json_text
@@ -41,12 +41,18 @@ class FleetHostJson(Result):
         At("host.clock_spread_ms"),
         Field("the median deviation of single steps from that"),
     ]
-    step_ms: Annotated[float | None, Field("the median of `each_ms`")]
+    step_ms: Annotated[float | None, Field("the median of `each_ms`", "step", Form.MS)]
     compute_ms: Annotated[
-        float | None, Field("mean over its devices of the steps around the median, scaled to it")
+        float | None,
+        Field(
+            "mean over its devices of the steps around the median, scaled to it",
+            "compute",
+            Form.MS,
+            rank=1,
+        ),
     ]
-    exposed_ms: Annotated[float | None, Field("likewise")]
-    idle_ms: Annotated[float | None, Field("likewise")]
+    exposed_ms: Annotated[float | None, Field("likewise", "exposed", Form.MS)]
+    idle_ms: Annotated[float | None, Field("likewise", "idle", Form.MS, rank=1)]
     each_ms: Annotated[
         tuple[float | None, ...],
         Field(
@@ -59,8 +65,8 @@ class FleetHostJson(Result):
 class LateJson(Result):
     """A device, host, rack or pod that makes the others wait."""
 
-    kind: Annotated[str, Field("`device`, `process`, `host`, `rack` or `pod`")]
-    name: Annotated[str, Field("its name")]
+    kind: Annotated[str, Field("`device`, `process`, `host`, `rack` or `pod`", "unit")]
+    name: Annotated[str, Field("its name", "name", Form.LABEL)]
     hosts: Annotated[tuple[str, ...], Field("the hosts that it consists of or belongs to")]
     late_steps: Annotated[
         int,
@@ -73,14 +79,22 @@ class LateJson(Result):
     chance: Annotated[
         float, Field("probability that any unit of the kind is late so often by chance")
     ]
-    waits_less_ms: Annotated[float, Field("by how much the others wait longer, in a median step")]
+    waits_less_ms: Annotated[
+        float, Field("by how much the others wait longer, in a median step", "others wait", Form.MS)
+    ]
     interval_ms: Annotated[
         Pair | None, Field("95% interval of that median; null: fewer than six steps")
     ]
-    more_compute_ms: Annotated[float, Field("compute beyond the median of the others")]
-    more_idle_ms: Annotated[float, Field("idle time beyond the median of the others")]
+    more_compute_ms: Annotated[
+        float, Field("compute beyond the median of the others", "more compute", Form.MS, rank=2)
+    ]
+    more_idle_ms: Annotated[
+        float, Field("idle time beyond the median of the others", "more idle", Form.MS, rank=2)
+    ]
     is_slow: Annotated[bool, Field("longer compute explains at least half; else it starts late")]
-    gain_ms: Annotated[float, Field("what a step gains at most without it and all rows before it")]
+    gain_ms: Annotated[
+        float, Field("what a step gains at most without it and all rows before it", "gain", Form.MS)
+    ]
     gain_interval_ms: Annotated[
         Pair | None,
         Field("95% interval of the median of that over steps; null: fewer than six steps"),
@@ -90,37 +104,44 @@ class LateJson(Result):
 class BuildJson(Result):
     """Hosts whose step is the same module."""
 
-    program: Annotated[str | None, Field("the module's name")]
-    build: Annotated[str | None, Field("a digest of its HLO")]
+    program: Annotated[str | None, Field("the module's name", "program")]
+    build: Annotated[str | None, Field("a digest of its HLO", "build", Form.LABEL)]
     hosts: Annotated[tuple[str, ...], Field("hosts that run it")]
 
 
 class FleetCollectiveJson(Result):
     """A collective in a median step: all its executions, mean over devices."""
 
-    op: Annotated[str, Field("the instruction")]
+    COLUMNS: ClassVar = ("op", "group_size", "ms", "least_ms", "waits_ms", "busbw_gbps")
+
+    op: Annotated[str, Field("the instruction", "collective", Form.LABEL)]
     kind: Annotated[str | None, Field("its kind")]
-    group_size: Annotated[int | None, Field("devices of a group")]
+    group_size: Annotated[int | None, Field("devices of a group", "members", Form.COUNT, rank=1)]
     bytes: Annotated[int | None, Field("of one execution")]
     count: Annotated[int, Field("executions in a step")]
-    ms: Annotated[float, Field("how long a device stays in it, mean over devices")]
+    ms: Annotated[float, Field("how long a device stays in it, mean over devices", "ms", Form.MS)]
     least_ms: Annotated[
         float | None,
         Field(
             "how long the member stays that arrives last, median over groups; null: groups are "
-            "unknown, since hosts are missing or run different programs"
+            "unknown, since hosts are missing or run different programs",
+            "without waiting",
+            Form.MS,
         ),
     ]
     waits_ms: Annotated[
         float | None,
-        Field("the rest of `ms`; null as `least_ms`"),
+        Field("the rest of `ms`; null as `least_ms`", "waiting", Form.MS),
     ]
     busbw_gbps: Annotated[
         float | None,
         Field(
             "what a device sends per second of `least_ms` (`bytes` x `count` x 2(n-1)/n for "
             "all-reduce, (n-1)/n for gather, scatter and all-to-all), in 1e9 bytes, as in "
-            "`explain` and `network`"
+            "`explain` and `network`",
+            "bus GB/s",
+            Form.GBPS,
+            rank=2,
         ),
     ]
     last: Annotated[

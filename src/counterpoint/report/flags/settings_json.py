@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
+from counterpoint.core.field import Field
 from counterpoint.flags.effective import Difference
 from counterpoint.flags.lint import Fix
 from counterpoint.flags.parsed import Location
@@ -25,54 +26,86 @@ if TYPE_CHECKING:
 
 
 class CompilerAnswerJson(Result):
-    """The compiler that checked the settings, with its version; or why none did."""
+    """The check by an installed compiler."""
 
-    asked: bool
-    jaxlib: str | None
-    note: str | None
+    asked: Annotated[bool, Field("whether an installed compiler checked the settings")]
+    jaxlib: Annotated[str | None, Field("its version; null: none was found")]
+    note: Annotated[str | None, Field("why it did not check them; null: it did")]
 
 
 class RemarkJson(Result):
-    """A remark of a rule on a setting; `minor` says why a summary counts it instead of a line."""
+    """A remark of a rule on a setting."""
 
-    code: str
-    severity: str
-    channel: str
-    name: str
-    text: str
-    place: Location
-    message: str
-    advice: str
-    mend: Annotated[Fix | None, At("fix")]
-    minor: TextOrNull
+    code: Annotated[str, Field("code of the rule")]
+    severity: Annotated[
+        str,
+        Field(
+            "`error`: the process ends, or the setting does the opposite of what it says; "
+            "`warning`: it does nothing, or has an unexpected cost; `note`: worth knowing"
+        ),
+    ]
+    channel: Annotated[
+        str,
+        Field(
+            "`XLA_FLAGS`, `compiler_options`, `LIBTPU_INIT_ARGS`, `environment`, `jax.config` or "
+            "`trainer`"
+        ),
+    ]
+    name: Annotated[str, Field("the setting; empty: the text is none")]
+    text: Annotated[str, Field("the setting as written")]
+    place: Annotated[Location, Field("where it is written")]
+    message: Annotated[str, Field("what is wrong, in one sentence")]
+    advice: Annotated[str, Field("what to do, in one sentence")]
+    mend: Annotated[
+        Fix | None, At("fix"), Field("the change that mends it; null: there is no clear one")
+    ]
+    minor: Annotated[
+        TextOrNull, Field("why a summary only counts it; null: it has a line of its own")
+    ]
 
 
 class SettingRead(Result):
-    """A setting of the source; the value is null if it is known only when the program runs.
+    """A setting of the source.
 
-    `origin` is literal, default (what applies if a variable is not set) or computed. `conditional`:
-    a branch, a loop, a function or a heredoc has it. What is written but has no effect (set too
-    late, or where XLA stops reading) is listed, too, and a remark says so.
+    What is written but has no effect (set too late, or where XLA stops reading) is listed, too, and
+    a remark says so.
     """
 
-    variable: str
-    name: str
-    value: str | None
-    line: Annotated[int | None, At("place.line")]
-    origin: str
-    conditional: bool
+    variable: Annotated[
+        str,
+        Field(
+            "the variable that holds it: `XLA_FLAGS`, or another channel; an environment "
+            "variable's own name"
+        ),
+    ]
+    name: Annotated[str, Field("its name")]
+    value: Annotated[
+        str | None,
+        Field("its value, `true` of a flag without one; null: known only when the program runs"),
+    ]
+    line: Annotated[
+        int | None, At("place.line"), Field("where it is written; null: the source has no lines")
+    ]
+    origin: Annotated[
+        str, Field("`literal`, `default` (what applies if a variable is not set) or `computed`")
+    ]
+    conditional: Annotated[
+        bool, Field("true if a branch, a loop, a function or a heredoc has it, which may not run")
+    ]
 
 
 class OwnReleaseJson(Result):
-    """The release that the source is for, and what says so: a pin, or flags that others lack.
+    """The release that the source is for, by a pin or by flags that others lack."""
 
-    `exact` is false if the pin allows others, or is the image of a day between two.
-    """
-
-    version: str
-    why: str
-    pinned: bool
-    exact: bool
+    version: Annotated[str, Field("the release")]
+    why: Annotated[str, Field("what names it")]
+    pinned: Annotated[
+        bool, Field("true if a pin names it; false: flags that other releases lack do")
+    ]
+    exact: Annotated[
+        bool,
+        Field("false if the pin allows other releases, too, or is the image of a day between two"),
+    ]
 
 
 class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
@@ -82,19 +115,40 @@ class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
     release refuses; if flags tell the own release, what the installed one refuses is an error.
     """
 
-    where: Annotated[str, At("written.where")]
-    form: Annotated[str, At("written.form")]
-    jaxlib: Versions
-    own_release: Annotated[OwnReleaseJson | None, At("own")]
-    chip: str | None
-    compiler: CompilerAnswerJson
-    programs: Annotated[int, CountOf("written.programs")]
-    settings: tuple[SettingRead, ...]
-    notes: Annotated[tuple[str, ...], At("written.notes")]
-    unread: Annotated[tuple[str, ...], At("written.not_read")]
-    remarks: tuple[RemarkJson, ...]
-    upgrade: tuple[RemarkJson, ...]
-    counts: dict[str, int]
+    where: Annotated[str, At("written.where"), Field("the source")]
+    form: Annotated[
+        str,
+        At("written.form"),
+        Field("what it was read as: `flags`, `shell`, `python`, `slurm`, `kubernetes` and others"),
+    ]
+    jaxlib: Annotated[Versions, Field("the release that the remarks are for")]
+    own_release: Annotated[
+        OwnReleaseJson | None,
+        At("own"),
+        Field("the source's own release; null: the installed one, or unknown"),
+    ]
+    chip: Annotated[
+        str | None, Field("the chip given with `--chip`, or named by the source; null: unknown")
+    ]
+    compiler: Annotated[CompilerAnswerJson, Field("the installed compiler's check of them")]
+    programs: Annotated[
+        int, CountOf("written.programs"), Field("the number of programs that the source starts")
+    ]
+    settings: Annotated[tuple[SettingRead, ...], Field("the settings of all of them, each once")]
+    notes: Annotated[
+        tuple[str, ...], At("written.notes"), Field("what the reader has to say about the source")
+    ]
+    unread: Annotated[
+        tuple[str, ...],
+        At("written.not_read"),
+        Field("parts that may set something and were not read"),
+    ]
+    remarks: Annotated[tuple[RemarkJson, ...], Field("the remarks, by place")]
+    upgrade: Annotated[
+        tuple[RemarkJson, ...],
+        Field("what the installed release refuses of a source with its own; empty without one"),
+    ]
+    counts: Annotated[dict[str, int], Field("`remarks` by severity: `error`, `warning`, `note`")]
 
 
 def check_json(found: Examination) -> str:
@@ -127,24 +181,28 @@ def _asked(found: Examination) -> dict[str, Any]:
 class Refused(Result):
     """A problem whose fix can't be made in place, and why."""
 
-    code: Annotated[str, At("remark.code")]
-    text: Annotated[str, At("remark.text")]
-    place: Annotated[str, At("remark.place")]
-    why: str
+    code: Annotated[str, At("remark.code"), Field("code of the rule")]
+    text: Annotated[str, At("remark.text"), Field("the setting as written")]
+    place: Annotated[str, At("remark.place"), Field("where it is written: `FILE:LINE`")]
+    why: Annotated[str, Field("why it can't be mended in place")]
 
 
 class FlagsFix(Result, tag_field="schema", tag="counterpoint.flags.fix/1"):
     """The mended text: `counterpoint flags check --fix --json`."""
 
-    where: Annotated[str, At("written.where")]
-    form: Annotated[str, At("written.form")]
-    jaxlib: Versions
-    chip: str | None
-    compiler: CompilerAnswerJson
-    fixed: str
-    mended: tuple[RemarkJson, ...]
-    refused: tuple[Refused, ...]
-    left: tuple[RemarkJson, ...]
+    where: Annotated[str, At("written.where"), Field("the source")]
+    form: Annotated[str, At("written.form"), Field("what it was read as, as in `flags check`")]
+    jaxlib: Annotated[Versions, Field("the release that the remarks are for")]
+    chip: Annotated[
+        str | None, Field("the chip given with `--chip`, or named by the source; null: unknown")
+    ]
+    compiler: Annotated[
+        CompilerAnswerJson, Field("the installed compiler's check of the mended text")
+    ]
+    fixed: Annotated[str, Field("the mended text")]
+    mended: Annotated[tuple[RemarkJson, ...], Field("the remarks that were acted on")]
+    refused: Annotated[tuple[Refused, ...], Field("the problems that can't be mended in place")]
+    left: Annotated[tuple[RemarkJson, ...], Field("the remarks on the mended text")]
 
 
 def fix_json(fixed: FixResult, found: Examination) -> str:
@@ -156,36 +214,57 @@ def fix_json(fixed: FixResult, found: Examination) -> str:
 class UsedFlag(Result):
     """The outcome of a flag in a module."""
 
-    name: str
-    outcome: str
-    asked: str | None
-    used: str | None
-    note: str
-    set_by: str | None
+    name: Annotated[str, Field("the flag")]
+    outcome: Annotated[
+        str,
+        Field(
+            "`applied`, `altered` (another value was used), `ignored` (the default was used), "
+            "`default` (asked for what is the default), `elsewhere` (not requested, and in "
+            "effect) or `unseen` (unknown)"
+        ),
+    ]
+    asked: Annotated[str | None, Field("the requested value; null: none was")]
+    used: Annotated[str | None, Field("the value in effect; null: unknown")]
+    note: Annotated[str, Field("why, or who may have set it; may be empty")]
+    set_by: Annotated[str | None, Field("who set the value that counts; null: unknown")]
 
 
 class SettingWritten(Result):
-    """A value of a flag or variable, who set it, and whether it counts; null removes it."""
+    """A value that something gave to a flag or variable."""
 
-    name: str
-    variable: str
-    value: str | None
-    by: str
-    counts: bool
+    name: Annotated[str, Field("the flag or variable")]
+    variable: Annotated[str, Field("the variable that holds it, or its own name")]
+    value: Annotated[str | None, Field("the value; null: it was removed")]
+    by: Annotated[
+        str,
+        Field(
+            "who set it: `requested`, `your environment`, `the launch script`, or a place in the "
+            "program"
+        ),
+    ]
+    counts: Annotated[bool, Field("whether the value counts, alone or with others of a list")]
 
 
 class FlagsEffective(Result, tag_field="schema", tag="counterpoint.flags.effective/1"):
     """The flags that a compiler used: `counterpoint flags effective --json`."""
 
-    source: Annotated[str, At("where")]
-    module: str
-    modules: tuple[str, ...]
-    jaxlib: str
-    asked_by: Annotated[str | None, At("asked")]
-    flags: tuple[UsedFlag, ...]
-    differences: tuple[Difference, ...]
-    writes: tuple[SettingWritten, ...]
-    next: str
+    source: Annotated[str, At("where"), Field("the Run, the dump or the file")]
+    module: Annotated[str, Field("the module whose flags these are")]
+    modules: Annotated[tuple[str, ...], Field("all modules of which the flags are known")]
+    jaxlib: Annotated[str, Field("the known release whose table was used")]
+    asked_by: Annotated[
+        str | None, At("asked"), Field("the source of the requested flags; null: unknown")
+    ]
+    flags: Annotated[
+        tuple[UsedFlag, ...],
+        Field("the requested flags in their order, then those that something else set"),
+    ]
+    differences: Annotated[tuple[Difference, ...], Field("the flags that differ between modules")]
+    writes: Annotated[
+        tuple[SettingWritten, ...],
+        Field("every value that was set, in order; empty where that is not known"),
+    ]
+    next: Annotated[str, Field("the command to run next")]
 
 
 def effective_json(found: EffectiveFlags, next: str) -> str:
@@ -211,46 +290,52 @@ def effective_json(found: EffectiveFlags, next: str) -> str:
 class SourceRead(Result):
     """A source of settings, and the form it was read as."""
 
-    where: str
-    form: str
+    where: Annotated[str, Field("the source")]
+    form: Annotated[str, Field("what it was read as")]
 
 
 class LeftOutJson(Result):
     """Text of a source that is not part of the settings."""
 
-    where: str
-    line: int | None
-    text: str
-    why: str
+    where: Annotated[str, Field("the source")]
+    line: Annotated[int | None, Field("the line in it; null: it has no lines")]
+    text: Annotated[str, Field("the text")]
+    why: Annotated[str, Field("why, in a few words")]
 
 
 class PartUnread(Result):
     """A part of a source that was not read."""
 
-    where: str
-    part: str
+    where: Annotated[str, Field("the source")]
+    part: Annotated[str, Field("what was not read, and why")]
 
 
 class SourceNote(Result):
     """A note on a source."""
 
-    where: str
-    note: str
+    where: Annotated[str, Field("the source")]
+    note: Annotated[str, Field("what the reader has to say about it")]
 
 
 class FlagsRender(Result, tag_field="schema", tag="counterpoint.flags.render/1"):
     """Settings in another form: `counterpoint flags render --json`."""
 
-    sources: tuple[SourceRead, ...]
-    xla_flags: Annotated[Pairs, At("xla")]
-    compiler_options: Annotated[dict[str, str], At("options")]
-    environment: Annotated[dict[str, str], At("variables")]
-    layout: Layout | None
-    form: str
-    text: str
-    left_out: tuple[LeftOutJson, ...]
-    unread: tuple[PartUnread, ...]
-    notes: tuple[SourceNote, ...]
+    sources: Annotated[
+        tuple[SourceRead, ...], Field("the sources, the later ones taking precedence")
+    ]
+    xla_flags: Annotated[
+        Pairs, At("xla"), Field("pairs of name and value, in order; a name may occur twice")
+    ]
+    compiler_options: Annotated[dict[str, str], At("options"), Field("compiler options, by name")]
+    environment: Annotated[dict[str, str], At("variables"), Field("environment variables, by name")]
+    layout: Annotated[Layout | None, Field("the processes; null: unspecified")]
+    form: Annotated[str, Field("the form that they are written in, as `--as` names it")]
+    text: Annotated[str, Field("the settings in that form")]
+    left_out: Annotated[
+        tuple[LeftOutJson, ...], Field("text of the sources that is no setting, or no known one")
+    ]
+    unread: Annotated[tuple[PartUnread, ...], Field("parts of the sources that were not read")]
+    notes: Annotated[tuple[SourceNote, ...], Field("notes on the sources")]
 
 
 def render_json(
@@ -281,9 +366,14 @@ def render_json(
 class FlagsRenderDiff(Result, tag_field="schema", tag="counterpoint.flags.render-diff/1"):
     """The differences of two settings: `counterpoint flags render --diff --json`."""
 
-    before: tuple[str, ...]
-    after: str
-    changes: tuple[SettingDifference, ...]
+    before: Annotated[
+        tuple[str, ...], Field("the sources before, the later ones taking precedence")
+    ]
+    after: Annotated[str, Field("the source after")]
+    changes: Annotated[
+        tuple[SettingDifference, ...],
+        Field("the settings that differ: flags, compiler options, variables"),
+    ]
 
 
 def difference_json(changes: Sequence[SettingDifference], before: Sequence[str], after: str) -> str:

@@ -9,13 +9,14 @@ from typing import Final
 
 from counterpoint.core import Unknown
 from counterpoint.core.printable import counted_noun, some
-from counterpoint.pgle.checking.check import Coverage, CoveredPart, LookupAnswer
+from counterpoint.pgle.checking.check import Coverage, CoveredPart, ImplausibleCost, LookupAnswer
 from counterpoint.pgle.checking.difference import ProfileDiff
 from counterpoint.pgle.checking.verdict import CoverageVerdict
 from counterpoint.pgle.profiles.profile import SEPARATOR, InstructionCost
 from counterpoint.pgle.staleness import ProfileFit
 from counterpoint.pgle.unused_costs import UnusedReason
 from counterpoint.report import units
+from counterpoint.report.columns import field_columns
 from counterpoint.report.document import (
     Document,
     Fact,
@@ -24,10 +25,10 @@ from counterpoint.report.document import (
     Tone,
     names,
     numbers,
-    places,
     table,
     words,
 )
+from counterpoint.report.pgle.pgle_json import CostChange, KeyCost, LookupAnswerJson, Unused
 
 _NAMES: Final = 5
 _US_PER_MS: Final = 1e3
@@ -119,11 +120,9 @@ def _missing(coverage: Coverage, top: int) -> Section:
     timed = any(answer.measured_us is not None for answer in shown)
     times = numbers("ms a run", units.column(_milliseconds(answer) for answer in shown))
     looked_up = table(
-        names("name XLA looks up", [answer.name for answer in shown]),
-        words("category", [str(answer.category) for answer in shown]),
+        *field_columns(LookupAnswerJson, shown, ["name", "category"]),
         *([times] if timed else []),
-        names("what", [answer.what for answer in shown], rank=1),
-        places("source", [answer.source or units.UNKNOWN for answer in shown]),
+        *field_columns(LookupAnswerJson, shown, ["what", "source"]),
     )
     summary = f"{units.shown_of(len(shown), len(missing))}: {kinds}"
     return Section("Missing", summary, (looked_up,))
@@ -151,8 +150,7 @@ def _extra(coverage: Coverage, top: int) -> Section:
     if not shown:
         return Section("Unused", f"{len(extra):,}: {summary}")
     costs = table(
-        names("name in the profile", [unused.name for unused in shown]),
-        numbers("us", [f"{unused.us:,.3f}" for unused in shown]),
+        *field_columns(Unused, shown, ["name", "us"]),
         words("why it is unused", [str(unused.why) for unused in shown]),
         names("intended name", [unused.meant or "" for unused in shown]),
     )
@@ -161,11 +159,7 @@ def _extra(coverage: Coverage, top: int) -> Section:
 
 def _doubts(coverage: Coverage, top: int) -> Section:
     shown = coverage.doubts[:top]
-    doubtful = table(
-        names("name", [doubt.name for doubt in shown]),
-        numbers("us", [f"{doubt.us:,.3f}" for doubt in shown]),
-        words("why it is implausible", [doubt.why for doubt in shown]),
-    )
+    doubtful = table(*field_columns(ImplausibleCost, shown, ["name", "us", "why"]))
     return Section("Doubtful costs", units.shown_of(len(shown), len(coverage.doubts)), (doubtful,))
 
 
@@ -210,8 +204,7 @@ def _changes(diff: ProfileDiff, top: int) -> Section:
     shown = changed[:top]
     changes = table(
         names("instruction", [_name(change.key) for change in shown]),
-        numbers("A us", [f"{change.a_us:,.3f}" for change in shown]),
-        numbers("B us", [f"{change.b_us:,.3f}" for change in shown]),
+        *field_columns(CostChange, shown, ["a_us", "b_us"]),
         numbers("B - A", [f"{change.difference_us:+,.3f}" for change in shown]),
         numbers("B/A", [_ratio(change.ratio) for change in shown]),
     )
@@ -222,7 +215,7 @@ def _only(title: str, only: Sequence[InstructionCost], top: int) -> Section:
     shown = only[:top]
     costs = table(
         names("instruction", [_name(cost.key) for cost in shown]),
-        numbers("us", [f"{cost.us:,.3f}" for cost in shown]),
+        *field_columns(KeyCost, shown, ["us"]),
     )
     return Section(title, units.shown_of(len(shown), len(only)), (costs,))
 

@@ -8,17 +8,17 @@ from typing import Final
 from counterpoint.core import Unknown
 from counterpoint.pgle.applying.movement import CollectiveMove, Movement
 from counterpoint.report import units
+from counterpoint.report.columns import field_columns
 from counterpoint.report.document import (
     Prose,
     Section,
     TextTable,
     Tone,
-    names,
     numbers,
-    places,
     table,
     words,
 )
+from counterpoint.report.pgle.pgle_json import CollectiveMoveJson
 
 _US_PER_MS: Final = 1e3
 
@@ -41,14 +41,12 @@ def movement_section(
 def _moves(moves: Sequence[CollectiveMove]) -> TextTable:
     costs = [move.after.cost_us for move in moves]
     return table(
-        names("collective", [move.name for move in moves]),
-        words("kind", [move.kind for move in moves], 2),
-        numbers("size", [units.size(move.bytes) for move in moves], 2),
+        *field_columns(CollectiveMoveJson, moves, ["name", "kind", "bytes"]),
         words("starts", [units.shift(move.start_shift_us, "as before") for move in moves]),
         numbers("compute within, us", [f"{move.before.within_us:,.1f}" for move in moves]),
         numbers("then", [f"{move.after.within_us:,.1f}" for move in moves]),
         numbers("transfer, us", [units.UNKNOWN if us is None else f"{us:,.1f}" for us in costs]),
-        places("source", [move.source or "" for move in moves], 1),
+        *field_columns(CollectiveMoveJson, moves, ["source"]),
     )
 
 

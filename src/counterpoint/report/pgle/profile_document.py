@@ -12,6 +12,7 @@ from counterpoint.pgle.lookups import effective_costs, same_costs
 from counterpoint.pgle.making.modules import ModuleCosts, ProfileBuild
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.report import units
+from counterpoint.report.columns import field_columns
 from counterpoint.report.document import (
     Document,
     Fact,
@@ -23,6 +24,7 @@ from counterpoint.report.document import (
     table,
     words,
 )
+from counterpoint.report.pgle.pgle_json import ModuleCostsJson
 
 _BARE: Final = "any (bare names)"
 _NOTES: Final = 8
@@ -52,13 +54,11 @@ def made_document(build: ProfileBuild, out: str, next: str) -> Document:
 def _made_modules(modules: Sequence[ModuleCosts]) -> Section:
     shown = modules[:_MODULES]
     by_module = table(
-        names("module", [module.name for module in shown]),
+        *field_columns(ModuleCostsJson, shown, ["name"]),
         names("fingerprint", [module.fingerprint or _BARE for module in shown], rank=2),
-        numbers("instructions", [f"{module.instructions:,}" for module in shown]),
-        numbers("collectives", [f"{module.collectives:,}" for module in shown], rank=1),
+        *field_columns(ModuleCostsJson, shown, ["instructions", "collectives"]),
         numbers("runs x devices", [f"{each.executions:,} x {each.devices:,}" for each in shown]),
-        numbers("device ms", units.column(module.device_ms for module in shown)),
-        numbers("with cost", [units.percent(module.covered) for module in shown]),
+        *field_columns(ModuleCostsJson, shown, ["device_ms", "covered"]),
     )
     return Section("Modules", units.shown_of(len(shown), len(modules)), (by_module,))
 
@@ -161,9 +161,9 @@ def _largest(once: Sequence[InstructionCost], same: _Same, top: int) -> Section:
         cost.us / module_us if (module_us := whole[cost.fingerprint]) else None for cost in shown
     ]
     largest = table(
-        names("instruction", [cost.name for cost in shown]),
+        *field_columns(InstructionCost, shown, ["name"]),
         words("module", [_of_group(cost.fingerprint, same) for cost in shown]),
-        numbers("us", [f"{cost.us:,.3f}" for cost in shown]),
+        *field_columns(InstructionCost, shown, ["us"]),
         numbers("of module", [units.percent(share) for share in shares]),
     )
     return Section("Largest costs", units.shown_of(len(shown), len(once)), (largest,))

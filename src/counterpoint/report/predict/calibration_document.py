@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from counterpoint.core.field import Field, Form
 from counterpoint.report import units
+from counterpoint.report.columns import field_columns
 from counterpoint.report.document import (
     Document,
     Fact,
@@ -55,10 +57,8 @@ def _scalars(found: Calibration, target: str) -> Section:
 
 
 def _steps(found: Calibration) -> Section:
-    measured = [units.column([step.measured_s * 1e3])[0] for step in found.steps]
     steps = table(
-        names("step", [step.name for step in found.steps]),
-        numbers("measured ms", measured),
+        *field_columns(FittedStep, found.steps, ["name", "measured_ms"]),
         numbers("before", [_off(step, step.before_s) for step in found.steps]),
         numbers("after", [_off(step, step.after_s) for step in found.steps]),
         numbers("held out", [_off(step, step.unseen_s) for step in found.steps]),
@@ -74,38 +74,60 @@ def _off(step: StepFit, predicted_s: float | None) -> str:
 
 
 class FittedScalar(Result):
-    """A scalar of the cost model, before and after; its errors are null if it was not fitted."""
+    """A scalar of the cost model, before and after. Errors are those of single instructions."""
 
-    before: Annotated[Exact, At("before.value")]
-    value: Annotated[Exact, At("after.value")]
-    reach: Annotated[Exact, At("after.reach")]
-    source: Annotated[str | None, At("after.source")]
-    fitted: bool
-    samples: int
-    measured_ms: Exact
-    error_before: Exact | None
-    error_after: Exact | None
-    error_not_seen: Annotated[Exact | None, At("unseen")]
+    before: Annotated[Exact, At("before.value"), Field("its value before")]
+    value: Annotated[
+        Exact, At("after.value"), Field("its value now; the same if it was not fitted")
+    ]
+    reach: Annotated[Exact, At("after.reach"), Field("the likely relative error of that value")]
+    source: Annotated[
+        str | None, At("after.source"), Field("where the value is from; null: unknown")
+    ]
+    fitted: Annotated[bool, Field("whether measurements changed it")]
+    samples: Annotated[int, Field("the measurements that it rests on")]
+    measured_ms: Annotated[Exact, Field("their time, in one run of each program")]
+    error_before: Annotated[
+        Exact | None,
+        Field(
+            "the sum of all deviations over the measured time, with the value before; null: not "
+            "fitted"
+        ),
+    ]
+    error_after: Annotated[Exact | None, Field("the same with the value now; null: not fitted")]
+    error_not_seen: Annotated[
+        Exact | None,
+        At("unseen"),
+        Field(
+            "the same of measurements left out of the fit in turn; null: too few to leave any out"
+        ),
+    ]
 
 
 class FittedStep(Result):
     """A measured step, and its predictions before and after."""
 
-    name: str
-    measured_ms: Exact
-    before_ms: Exact
-    after_ms: Exact
-    not_seen_ms: Annotated[Exact | None, At("unseen_ms")]
+    name: Annotated[str, Field("the recording", "step", Form.NAME)]
+    measured_ms: Annotated[Exact, Field("its step", "measured ms", Form.MS)]
+    before_ms: Annotated[Exact, Field("as predicted with the scalars before")]
+    after_ms: Annotated[Exact, Field("as predicted with the scalars now")]
+    not_seen_ms: Annotated[
+        Exact | None,
+        At("unseen_ms"),
+        Field("as predicted with scalars fitted without it; null: it is the only one"),
+    ]
 
 
 class Calibrated(Result, tag_field="schema", tag="counterpoint.calibration/1"):
     """The cost model fitted to measurements: `counterpoint calibrate --json`."""
 
-    chip: str
-    file: str | None
-    scalars: dict[str, FittedScalar]
-    steps: tuple[FittedStep, ...]
-    notes: tuple[str, ...]
+    chip: Annotated[str, Field("the chip")]
+    file: Annotated[str | None, Field("the file that was written; null: none")]
+    scalars: Annotated[dict[str, FittedScalar], Field("the scalars by name")]
+    steps: Annotated[tuple[FittedStep, ...], Field("the measured steps")]
+    notes: Annotated[
+        tuple[str, ...], Field("what each scalar that was not fitted needs, and other notes")
+    ]
 
 
 def calibration_json(found: Calibration, out: str | None) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import CounterpointError, Unknown
+from counterpoint.core.notebook import as_typed
 from counterpoint.core.printable import counted_noun, some
+from counterpoint.diagnose.compare.comparison import PartChange
 from counterpoint.diagnose.compare.op_changes import OpChange
 from counterpoint.flags.history import ReleaseDiff
 from counterpoint.report import units
+from counterpoint.report.columns import field_columns
 from counterpoint.report.document import (
     Block,
     Document,
@@ -19,7 +23,6 @@ from counterpoint.report.document import (
     FactList,
     Prose,
     Section,
-    TextTable,
     Tone,
     labels,
     names,
@@ -28,7 +31,8 @@ from counterpoint.report.document import (
     table,
     words,
 )
-from counterpoint.report.explain.compare_tables import signed
+from counterpoint.report.explain.compare_json import ChangeJson
+from counterpoint.report.explain.compare_tables import with_total
 from counterpoint.report.places import short_path
 from counterpoint.report.predict.predict_document import programs_text
 from counterpoint.workflow.prediction import INDIFFERENCE
@@ -111,7 +115,7 @@ def _step(found: Upgrade) -> Section:
     rows = [("step, ms", steps), ("communication, ms", communication), ("exposed, ms", exposed)]
     what = [name for name, _ in rows]
     cells = [units.column(pair) for _, pair in rows]
-    moves = [signed([pair[1] - pair[0]])[0] for _, pair in rows]
+    moves = [units.differences([pair[1] - pair[0]])[0] for _, pair in rows]
     ranges = [side.forecast.range_s for side in sides]
     what.insert(1, "range, ms")
     cells.insert(1, [units.span(it.low * _MS, it.high * _MS) for it in ranges])
@@ -175,39 +179,28 @@ def _changes(found: Upgrade, top: int) -> Section:
         return Section("What changed", what)
     kinds = found.changes[:top]
     rest = found.changes[top:]
-    idle, step = found.work.idle, found.work.step
-    moves = [
-        *(it.difference_ms for it in kinds),
-        *([sum(it.difference_ms for it in rest)] if rest else []),
-        idle.difference_ms,
-        step.difference_ms,
+    tail = [
+        *([_sum(f"{len(rest)} others", rest)] if rest else []),
+        found.work.idle,
+        found.work.step,
     ]
-    shown = signed(moves)
-    extra = [f"{len(rest)} others"] if rest else []
+    blank = [""] * len(tail)
     made = table(
-        words("change", [*(str(it.kind) for it in kinds), *extra, "idle", "step"]),
-        numbers("ops A", [*(f"{it.a_ops:,}" for it in kinds), *("" for _ in extra), "", ""]),
-        numbers("ops B", [*(f"{it.b_ops:,}" for it in kinds), *("" for _ in extra), "", ""]),
-        numbers("A ms", _times(kinds, rest, idle.a_ms, step.a_ms, "a_ms")),
-        numbers("B ms", _times(kinds, rest, idle.b_ms, step.b_ms, "b_ms")),
-        numbers("B-A", shown),
+        words("change", [*(str(it.kind) for it in kinds), *(it.what for it in tail)]),
+        numbers("ops A", [*(f"{it.a_ops:,}" for it in kinds), *blank]),
+        numbers("ops B", [*(f"{it.b_ops:,}" for it in kinds), *blank]),
+        *field_columns(ChangeJson, [*kinds, *tail]),
     )
-    made = TextTable(columns=made.columns, rows=made.rows[:-1], total=made.rows[-1])
     count = sum(len(it.rows) for it in found.changes)
     same = len(found.work.ops) - count
     summary = f"{counted_noun(count, 'difference')}; {counted_noun(same, 'op')} as before"
-    return Section("What changed", summary, (made,))
+    return Section("What changed", summary, (with_total(made),))
 
 
-def _times(
-    kinds: Sequence[StepChangeOfKind],
-    rest: Sequence[StepChangeOfKind],
-    idle: float,
-    step: float,
-    which: str,
-) -> list[str]:
-    sums = [sum(getattr(it, which) for it in rest)] if rest else []
-    return units.column([*(getattr(it, which) for it in kinds), *sums, idle, step])
+def _sum(what: str, changes: Iterable[StepChangeOfKind | OpChange]) -> PartChange:
+    """Return the changes as one."""
+    rows = [*changes]
+    return PartChange(what, sum(it.a_ms for it in rows), sum(it.b_ms for it in rows))
 
 
 def _ops(found: Upgrade, top: int) -> Section:
@@ -223,9 +216,7 @@ def _ops(found: Upgrade, top: int) -> Section:
         names("A > B", [f"{key[1]} > {key[2]}" for key, _ in shown]),
         numbers("times", [f"{len(rows):,}" for _, rows in shown]),
         words("change", [key[0] for key, _ in shown], 1),
-        numbers("A ms", units.column(sum(row.a_ms for row in rows) for _, rows in shown)),
-        numbers("B ms", units.column(sum(row.b_ms for row in rows) for _, rows in shown)),
-        numbers("B-A", signed([sum(row.difference_ms for row in rows) for _, rows in shown])),
+        *field_columns(ChangeJson, [_sum("", rows) for _, rows in shown]),
         words("phase", [row.shown.phase or "" for row in firsts], 3),
         places("source", [_place(row.shown.source, row.shown.scope) for row in firsts], 1),
     )
@@ -322,7 +313,7 @@ def _tries(found: Upgrade, top: int) -> Section:
         blocks.append(
             table(
                 labels(f"with {found.after.name}, and", [it.variant.name for it in shown]),
-                numbers("saves ms", signed([_saves(it) for it in shown])),
+                numbers("saves ms", units.differences([_saves(it) for it in shown])),
                 words("range", [_range(it) for it in shown], 1),
                 numbers("undoes", [_undone(it) for it in shown]),
                 words("why tried", [it.why for it in shown], 2),
@@ -401,4 +392,19 @@ def _failed(version: str, error: CounterpointError) -> str:
 
 
 def _largest(changes: Sequence[StepChangeOfKind]) -> str:
-    return "; ".join(f"{it.kind} {signed([it.difference_ms])[0]} ms" for it in changes[:2])
+    return "; ".join(
+        f"{it.kind} {units.differences([it.difference_ms])[0]} ms" for it in changes[:2]
+    )
+
+
+def next_command(found: Upgrade, source: str | tuple[str, ...]) -> str:
+    """Return the command that says more: of the flag that saves most, else of all flags."""
+    if not found.is_of_releases or found.target.tpu is not None:
+        words = [source] if isinstance(source, str) else ["--", *as_typed(source)]
+        target = str(found.target)
+        return shlex.join(["counterpoint", "predict", "--target", target, "--explain", *words])
+    useful = next((it for it in found.tries if it.helps and len(it.flags) == 1), None)
+    if useful is not None:
+        return shlex.join(["counterpoint", "flags", "show", useful.flags[0][0]])
+    releases = [side.installation.jaxlib for side in (found.before, found.after)]
+    return shlex.join(["counterpoint", "flags", "diff", *releases])

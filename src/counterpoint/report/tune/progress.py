@@ -6,6 +6,7 @@ study, its conclusion     ──► StudyStatus    spent, left, best so far, wha
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from counterpoint.report import units
 from counterpoint.report.document import printable
 from counterpoint.report.places import without_middle
 from counterpoint.report.tune.figures import (
+    budget_text,
     clock,
     duration,
     end_text,
@@ -25,7 +27,9 @@ from counterpoint.report.tune.figures import (
     plain,
 )
 from counterpoint.tune.conclusion import BY_USER, Conclusion, Spent
+from counterpoint.tune.request import TuneRequest
 from counterpoint.tune.study import Study, Trial
+from counterpoint.tune.trial import TrialFailure
 
 _LONGEST: Final = 100
 _NAMES: Final = 8
@@ -191,3 +195,37 @@ def _best(conclusion: Conclusion) -> str:
     gain, name, estimate = best
     reach = "" if isinstance(estimate.range, Unknown) else f" {gain_range_text(estimate.range)}"
     return f"{without_middle(name, _LONGEST)} {gain_text(gain)}{reach}"
+
+
+def beginning(asked: TuneRequest, study: Study) -> Iterator[str]:
+    """Yield the study's path and the plan; `study` is what was found there, or just begun."""
+    place = shlex.quote(str(asked.directory))
+    if study.ended is not None:
+        yield f"{place} is done ({end_text(study.ended.why)}): nothing to run"
+        return
+    is_new = study == Study(began=study.began)
+    yield f"study {place}" if is_new else f"continuing {place}: {_done(asked, study)}"
+    if asked.predicts:
+        afterwards = (
+            "; then the best ones are run in turns" if asked.measure else "; nothing is run"
+        )
+        yield (
+            f"at most {counted_noun(asked.plan.candidates, 'candidate')} are compiled for"
+            f" {asked.target} and simulated, then the best without each of its changes{afterwards}"
+        )
+    else:
+        yield "no --target: the base and your arms are run in turns, without a prediction"
+    if asked.measure and (budget := budget_text(asked.plan.budget)):
+        yield f"budget: {budget}"
+
+
+def _done(asked: TuneRequest, study: Study) -> str:
+    """Describe how far the study has come."""
+    if asked.measure and (study.search is not None or study.trials):
+        cut_off = sum(
+            trial.failure is TrialFailure.INTERRUPTED or trial.report is None
+            for trial in study.trials
+        )
+        more = f", {cut_off} interrupted" if cut_off else ""
+        return f"{counted_noun(len(study.trials) - cut_off, 'trial')} done{more}"
+    return f"{counted_noun(len(study.candidates), 'candidate')} predicted"

@@ -6,9 +6,9 @@ Every key is always present; gains are shares of the base's step. Nothing is cut
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from counterpoint.core.field import Field
+from counterpoint.core.field import Field, Form
 from counterpoint.report.json import (
     At,
     Exact,
@@ -52,13 +52,26 @@ class ArmChangeJson(Result):
 class ArmPredicted(Result):
     """The prediction of an arm."""
 
-    step_ms: Annotated[float, Field("the predicted step")]
-    range_ms: Annotated[Pair, Field("its range")]
+    COLUMNS: ClassVar = ("step_ms", "range_ms", "exposed_ms", "peak_bytes")
+
+    step_ms: Annotated[float, Field("the predicted step", "step ms", Form.MS)]
+    range_ms: Annotated[Pair, Field("its range", "range of the step", Form.RANGE)]
     gain: Annotated[float, Field("the predicted gain")]
     gain_range: Annotated[Pair, Field("the range of that")]
     program: Annotated[str, Field("hash of the scheduled step")]
-    exposed_ms: Annotated[float | None, Field("communication that the step waits for")]
-    peak_bytes: Annotated[int | None, Field("the compiler's plan")]
+    exposed_ms: Annotated[
+        float | None,
+        Field(
+            "communication that the step waits for",
+            "exposed ms",
+            Form.MS,
+            unknown="it was not predicted",
+        ),
+    ]
+    peak_bytes: Annotated[
+        int | None,
+        Field("the compiler's plan", "peak memory", Form.BYTES, unknown="the compiler did not say"),
+    ]
     limit_bytes: Annotated[int | None, Field("the allocator's limit")]
     fits: Annotated[bool | None, Field("whether the plan is within the limit")]
     tied: Annotated[bool, Field("with the best one")]
@@ -113,6 +126,8 @@ class ArmResult(PlannedArm):
     `start_s`: what a run takes beside its steps at their steady pace; XLA's part is `compile_s`.
     """
 
+    COLUMNS: ClassVar = ("median_ms", "trials", "peak_bytes")
+
     status: Annotated[
         str,
         Field(
@@ -123,11 +138,16 @@ class ArmResult(PlannedArm):
         ),
     ]
     why: Annotated[TextOrNull, Field("the reason for the status")]
-    trials: Annotated[int, Field("runs started")]
+    trials: Annotated[int, Field("runs started", "trials", Form.COUNT)]
     failures: Annotated[int, Field("runs without a step time")]
     median_ms: Annotated[
         float | None,
-        Field("the median step over all its runs; the gain is computed from `pairs` (below)"),
+        Field(
+            "the median step over all its runs; the gain is computed from `pairs`",
+            "median ms",
+            Form.MS,
+            unknown="it did not run",
+        ),
     ]
     raced: Annotated[Estimated | None, Field("the estimate from the race")]
     confirmed: Annotated[Estimated | None, Field("the estimate from fresh runs")]
@@ -145,7 +165,10 @@ class ArmResult(PlannedArm):
             "are equal programs"
         ),
     ]
-    peak_bytes: Annotated[int | None, Field("measured peak of memory")]
+    peak_bytes: Annotated[
+        int | None,
+        Field("measured peak of memory", "peak memory", Form.BYTES, unknown="not recorded"),
+    ]
     trial_s: Annotated[
         float | None, Field("the median time of its timed runs, from their start to their end")
     ]

@@ -123,6 +123,14 @@ class Conclusion:
     def _repr_html_(self) -> str | None:
         return as_html(self)
 
+    @property
+    def knows_base(self) -> bool:
+        """Whether there is a figure for the base: measured, or predicted if nothing was run."""
+        base = [row for row in self.rows if row.arm.is_base]
+        if self.basis == "predicted":
+            return any(row.arm.predicted is not None for row in base)
+        return any(row.median_s is not None for row in base)
+
 
 def arm_rows(state: RaceState, found: StudyResults) -> tuple[ArmRow, ...]:
     """Return the winner, the base, faster, unconfirmed and undecided arms, then the others."""

@@ -8,6 +8,7 @@ kubernetes.py, kubernetes_template.py, kubernetes_cluster.py and kubernetes_gang
 """
 
 from counterpoint.tune.executors.choose import EXECUTORS as EXECUTORS
+from counterpoint.tune.executors.choose import ExecutorOptions as ExecutorOptions
 from counterpoint.tune.executors.choose import executor_kind as executor_kind
 from counterpoint.tune.executors.choose import runs_here as runs_here
 from counterpoint.tune.executors.executor import ProcessShape as ProcessShape

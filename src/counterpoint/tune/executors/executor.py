@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Final, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from counterpoint.capture import ProfileSchedule
 from counterpoint.core import CounterpointError, UsageError
@@ -35,6 +35,10 @@ _SETTINGS: Final = ("XLA_", "JAX_", "NCCL_", "LIBTPU_")
 _NOT_SETTINGS: Final = ("JAX_COORDINATOR", "JAX_PROCESS", "JAX_NUM_PROCESSES", "JAX_LOCAL_DEVICE")
 
 
+Options = TypeVar("Options")
+"""An executor's own options."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessShape:
     """The number of nodes, and of processes: one per GPU or node, or a number on each node."""
@@ -46,11 +50,17 @@ class ProcessShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialLimits:
-    """The limits of a trial: its time, its time without any output, its steps."""
+    """The limits of a trial: its steps, its time, its time without any output.
 
+    Args:
+        steps: Number of steps after which a trial ends; default: the program ends by itself.
+        timeout_s: Time limit of a trial in seconds.
+        hang_after_s: Seconds without output, compile or step after which a trial is ended.
+    """
+
+    steps: int | None = None
     timeout_s: float | None = None
     hang_after_s: float | None = None
-    steps: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,12 +185,12 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceRequest:
+class PlaceRequest(Generic[Options]):
     """The options from which an executor is made.
 
     Args:
         shape: The nodes of a trial, and the processes on each.
-        options: Values of the executor's own options, in the user's words.
+        options: The executor's own options.
         environ: The environment in which the executor was requested.
         say: Receives reports while nodes are waited for.
         stopped: Ends such a wait once it is true.
@@ -189,7 +199,7 @@ class PlaceRequest:
     """
 
     shape: ProcessShape = field(default_factory=ProcessShape)
-    options: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    options: Options
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     say: Callable[[str], None] = lambda _: None
     stopped: Callable[[], bool] = lambda: False
@@ -198,14 +208,14 @@ class PlaceRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorKind:
+class ExecutorKind(Generic[Options]):
     """All that the rest of Counterpoint knows about an executor.
 
     Args:
         name: Its name on the command line and in the journal.
         summary: What it is, for the help of the command line.
         make: Makes it; refuses at once what it would refuse later.
-        options: Names of its own options on the command line, without dashes.
+        options: Its own options, as a dataclass: the command line has each field.
         variables: Any of these in the environment selects it if no executor is named.
         is_here: Its trials run on this machine, with its programs and on its GPUs.
         holds_nodes: It holds an allocation's nodes; if one is lost, so is the allocation.
@@ -217,13 +227,13 @@ class ExecutorKind:
 
     name: str
     summary: str
-    make: Callable[[PlaceRequest], Executor]
-    options: tuple[str, ...] = ()
+    make: Callable[[PlaceRequest[Options]], Executor]
+    options: type[Options]
     variables: tuple[str, ...] = ()
     is_here: bool = False
     holds_nodes: bool = False
     has_own_python: bool = False
-    gpus_elsewhere: Callable[[PlaceRequest], int | None] = lambda _: None
+    gpus_elsewhere: Callable[[PlaceRequest[Options]], int | None] = lambda _: None
     nodes_around: Callable[[Mapping[str, str]], int | None] = lambda _: None
 
 

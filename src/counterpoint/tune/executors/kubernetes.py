@@ -7,6 +7,7 @@ and this machine share.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,7 +25,18 @@ if TYPE_CHECKING:
     from counterpoint.tune.executors.kubernetes_template import JobTemplate
 
 
-def _make(request: PlaceRequest) -> Executor:
+@dataclass(frozen=True)
+class KubernetesOptions:
+    """What the pods of a trial are.
+
+    Args:
+        job_template: A JobSet of yours for Kubernetes; trials get its image, volumes and resources.
+    """
+
+    job_template: str | None = None
+
+
+def _make(request: PlaceRequest[KubernetesOptions]) -> Executor:
     template = _template(request)
     if find_spec("kubernetes") is None:
         raise UsageError(
@@ -43,9 +55,9 @@ def _make(request: PlaceRequest) -> Executor:
     return made
 
 
-def _template(request: PlaceRequest) -> JobTemplate:
+def _template(request: PlaceRequest[KubernetesOptions]) -> JobTemplate:
     refuse_shape(request.shape)
-    path = request.options.get("job-template")
+    path = request.options.job_template
     if path is None:
         raise UsageError(
             "--executor kubernetes: --job-template is missing",
@@ -57,7 +69,7 @@ def _template(request: PlaceRequest) -> JobTemplate:
     return read_template(Path(path), request.shape.nodes, request.study)
 
 
-def _gpus_of_a_node(request: PlaceRequest) -> int:
+def _gpus_of_a_node(request: PlaceRequest[KubernetesOptions]) -> int:
     return _template(request).gpus
 
 
@@ -79,6 +91,6 @@ KUBERNETES: Final = ExecutorKind(
     summary="one JobSet on Kubernetes per trial",
     make=_make,
     gpus_elsewhere=_gpus_of_a_node,
-    options=("job-template",),
+    options=KubernetesOptions,
     has_own_python=True,
 )

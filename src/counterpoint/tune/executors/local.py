@@ -243,9 +243,22 @@ def read_cpus(text: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _make(request: PlaceRequest) -> Local:
+@dataclass(frozen=True)
+class LocalOptions:
+    """Which part of this machine trials use.
+
+    Args:
+        gpus: GPUs of this machine to use: 0,1.
+        cpus: CPUs of this machine to use: 0-7,16.
+    """
+
+    gpus: str | None = None
+    cpus: str | None = None
+
+
+def _make(request: PlaceRequest[LocalOptions]) -> Local:
     refuse_nodes(request.shape)
-    gpus, cpus = request.options.get("gpus"), request.options.get("cpus")
+    gpus, cpus = request.options.gpus, request.options.cpus
     return Local(
         shape=request.shape,
         gpus=None if gpus is None else read_gpus(gpus, request.environ),
@@ -258,6 +271,6 @@ LOCAL: Final = ExecutorKind(
     name="local",
     summary="this machine",
     make=_make,
-    options=("gpus", "cpus"),
+    options=LocalOptions,
     is_here=True,
 )

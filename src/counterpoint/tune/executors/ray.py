@@ -6,6 +6,7 @@ with them the supervisors of all ranks.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Final
 
@@ -13,7 +14,18 @@ from counterpoint.core import UsageError
 from counterpoint.tune.executors.executor import Executor, ExecutorKind, PlaceRequest
 
 
-def _make(request: PlaceRequest) -> Executor:
+@dataclass(frozen=True)
+class RayOptions:
+    """Which cluster trials run on.
+
+    Args:
+        ray_address: Address of the Ray cluster; default: the one that Ray finds.
+    """
+
+    ray_address: str | None = None
+
+
+def _make(request: PlaceRequest[RayOptions]) -> Executor:
     if find_spec("ray") is None:
         raise UsageError(
             "--executor ray: Ray is not installed here",
@@ -25,7 +37,7 @@ def _make(request: PlaceRequest) -> Executor:
     return Ray(
         name=RAY.name,
         shape=request.shape,
-        address=request.options.get("ray-address"),
+        address=request.options.ray_address,
         say=request.say,
         stopped=request.stopped,
         ending=request.ending,
@@ -36,7 +48,7 @@ RAY: Final = ExecutorKind(
     name="ray",
     summary="actors in a Ray cluster",
     make=_make,
-    options=("ray-address",),
+    options=RayOptions,
     variables=("RAY_ADDRESS",),
     holds_nodes=True,
     has_own_python=True,

@@ -45,6 +45,7 @@ from counterpoint.tune.executors.slurm_control import (
     MARK_PREFIX,
     Grant,
     QueueWatch,
+    SlurmOptions,
     cancel,
     dead_nodes,
     end_all,
@@ -405,12 +406,12 @@ def _refuse_job_around(job: str, shape: ProcessShape, variables: Mapping[str, st
     read_grant(job, variables).ranks_per_node(shape)
 
 
-def _make(request: PlaceRequest) -> Slurm:
+def _make(request: PlaceRequest[SlurmOptions]) -> Slurm:
     within = request.environ.get("SLURM_JOB_ID")
     refuse_missing_tools(request.environ, "srun" if within else "salloc")
-    if within is not None and request.options.get("slurm"):
+    if within is not None and request.options.slurm:
         raise UsageError(
-            f"--slurm {request.options['slurm']!r}: Slurm job {within} is already allocated",
+            f"--slurm {request.options.slurm!r}: Slurm job {within} is already allocated",
             why="trials run as steps of it",
             next="remove it, or start outside of the allocation",
         )
@@ -436,7 +437,7 @@ SLURM: Final = ExecutorKind(
     name="slurm",
     summary="steps in one allocation of Slurm",
     make=_make,
-    options=("slurm",),
+    options=SlurmOptions,
     variables=("SLURM_JOB_ID",),
     holds_nodes=True,
     nodes_around=_nodes_around,

@@ -32,7 +32,6 @@ from counterpoint.tune.executors.process_supervisor import (
 from counterpoint.tune.executors.slurm import (
     BATCH,
     JOB,
-    SLURM,
     exclusive,
     file_pattern,
     new_mark,
@@ -44,6 +43,7 @@ from counterpoint.tune.executors.slurm import (
 )
 from counterpoint.tune.executors.slurm_control import (
     QueueWatch,
+    SlurmOptions,
     cancel,
     end_all,
     fault,
@@ -245,7 +245,7 @@ def batch_script(job: TrialJob, ending: EndingTimes) -> str:
     )
 
 
-def _make(request: PlaceRequest) -> SlurmBatch:
+def _make(request: PlaceRequest[SlurmOptions]) -> SlurmBatch:
     refuse_missing_tools(request.environ, "sbatch")
     options = submit_options(request)
     return SlurmBatch(shape=request.shape, options=options, say=request.say, ending=request.ending)
@@ -255,5 +255,5 @@ SLURM_BATCH: Final = ExecutorKind(
     name=BATCH,
     summary="one job of Slurm per trial",
     make=_make,
-    options=SLURM.options,
+    options=SlurmOptions,
 )

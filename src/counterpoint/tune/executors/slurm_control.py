@@ -374,9 +374,20 @@ def outside(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def submit_options(request: PlaceRequest) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class SlurmOptions:
+    """What Slurm is asked for.
+
+    Args:
+        slurm: Options for salloc or sbatch, in quotes: '--partition=h100 --time=4:00:00'.
+    """
+
+    slurm: str | None = None
+
+
+def submit_options(request: PlaceRequest[SlurmOptions]) -> tuple[str, ...]:
     """Split --slurm into options for salloc or sbatch; raise a UsageError if Slurm rejects them."""
-    text = request.options.get("slurm", "")
+    text = request.options.slurm or ""
     try:
         words = tuple(shlex.split(text))
     except ValueError as damage:

@@ -19,7 +19,7 @@ from counterpoint.cost.model import CostModel, PriceFamily
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import StepData, context_of
-from counterpoint.hardware.gpu import gpus
+from counterpoint.hardware.chip import chip_named
 from counterpoint.hardware.mismatch import mismatched_devices, unknown_devices
 from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import resize_advice, target_name
@@ -87,10 +87,12 @@ def _elsewhere(other: str | None, devices: int) -> str:
     """Return the remedy for a recording of another chip; `other` is None for an unknown chip."""
     if other is None:
         return "describe the machine in a file: docs/reference/target-files.md"
-    gpu = next((gpu for gpu in gpus() if gpu.chip == other), None)
-    if gpu is None:
+    chip = chip_named(other)
+    if chip is None or chip.gpu is None:
         return "record the step on GPUs of the target: counterpoint run -- python train.py"
-    return f"use --target {target_name(gpu.name, devices)}: for a calibration of {gpu.name}"
+    return (
+        f"use --target {target_name(chip.gpu.name, devices)}: for a calibration of {chip.gpu.name}"
+    )
 
 
 def machine_notes(timelines: Sequence[Timeline], target: Target) -> Iterator[str]:

@@ -111,7 +111,7 @@ def _outcome(
 def _scheduled(work: PredictionInputs, base: Variant, others: Sequence[Variant]) -> ForecastBatch:
     program = work.subject.program
     changed = [*base.settings.flags, *dict(base.settings.options)]
-    if program is None or others or changed or work.question.pgle:
+    if program is None or others or changed or work.question.wants_gain:
         what = "candidate=" if others else f"set={changed[0]}" if changed else "pgle="
         raise InputError(
             f"`{what}`: {work.subject.origin} is already scheduled, so settings cannot change it",

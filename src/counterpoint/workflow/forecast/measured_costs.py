@@ -35,6 +35,7 @@ from counterpoint.pgle.making.origin import other_recorded
 from counterpoint.pgle.profiles.files import read_profile
 from counterpoint.pgle.profiles.profile import ENDINGS, InstructionCost, Profile
 from counterpoint.runs.timeline import read
+from counterpoint.timeline.formats import is_recording
 from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.recorded_programs import recorded_programs
 
@@ -60,7 +61,7 @@ def transfer_costs(
     another chip than the target's, or if there are none of the main program.
     """
     place = Path(path)
-    if (place.suffix in ENDINGS and not place.name.endswith(".xplane.pb")) or _is_profiles(place):
+    if (place.suffix in ENDINGS and not is_recording(place.name)) or _is_profiles(place):
         profile = read_profile(place)
         _refuse(other_recorded(profile.origin, target), place, target)
         shares = _shares(profile, programs)

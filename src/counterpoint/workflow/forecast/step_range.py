@@ -26,7 +26,7 @@ COVERAGE: Final = 0.8
 FASTER: Final = 0.13
 """The share by which a step may be shorter, beside price errors.
 
-Single GEMMs of steps on H100 reach 0.92 of the tables, published steps 0.80 of them (scalars.toml):
+Single GEMMs of steps on H100 reach 0.92 of the tables, published steps 0.80 of them (h100.toml):
 GPUs that don't wait for a slower one gain the difference. No published step is 5% shorter than
 predicted.
 """

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, cast
+from types import NoneType, UnionType
+from typing import Any, Final, cast, get_args, get_origin, get_type_hints
 
 from counterpoint.compile.inputs.workload import Workload, own_target
 from counterpoint.core import InputError, UsageError, as_html
@@ -27,7 +28,6 @@ from counterpoint.core.scratch import scratch_directory
 from counterpoint.cost.model import PriceSource
 from counterpoint.cost.scalars import default_scalars, read_scalars
 from counterpoint.diagnose.explanation import Explanation, explain
-from counterpoint.flags.settings import Settings
 from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target, resize_advice
 from counterpoint.hlo.model.program import Program
@@ -64,25 +64,9 @@ from counterpoint.workflow.subject import (
     is_function,
     lower_subject,
 )
-from counterpoint.workflow.variant import Variant
 
 _CALL: Final = 'counterpoint.predict(workload, target="8xH100")'
 _WORKLOADS: Final = (Workload, Program, PredictionSubject, Path, str)
-_LISTS: Final[Mapping[str, tuple[type, ...]]] = {
-    "candidates": (str, Variant),
-    "what_if": (str,),
-    "trips": (str,),
-    "nccl_tables": (str, Path),
-}
-_ONES: Final[Mapping[str, tuple[type, ...]]] = {
-    "settings": (Settings,),
-    **dict.fromkeys(("profile", "against", "calibration", "trips_from"), (str, Path)),
-    **dict.fromkeys(("pgle_out", "gemm_table", "kernel_table"), (str, Path)),
-    **dict.fromkeys(("jitter", "devices", "jobs"), (int,)),
-    "timeout_s": (int, float),
-}
-_PATHS: Final = ("nccl_tables", "pgle_out", "gemm_table", "kernel_table")
-_OPTIONAL: Final = frozenset(_ONES) - {"settings", "timeout_s"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -164,21 +148,33 @@ def read_question(question: object, asked_for: Mapping[str, Any]) -> PredictionO
 
 
 def _read(name: str, value: object) -> object:
-    if name in _LISTS:
-        if isinstance(value, (str, bytes, Path)) or not isinstance(value, Iterable):
-            raise UsageError(f"{name}={value!r:.60}: pass a list", next=f"{name}=[{value!r:.60}]")
-        items = [_one(name, item, _LISTS[name]) for item in cast("Iterable[object]", value)]
-        return tuple(items)
-    if name in _ONES and not (value is None and name in _OPTIONAL):
-        return _one(name, value, _ONES[name])
-    return value
+    """Return an argument as its field takes it; refuse what is of no type of the field."""
+    hint = get_type_hints(PredictionOptions)[name]
+    if get_origin(hint) is not tuple:
+        return _one(name, value, _kinds(hint))
+    if isinstance(value, (str, bytes, Path)) or not isinstance(value, Iterable):
+        raise UsageError(f"{name}={value!r:.60}: pass a list", next=f"{name}=[{value!r:.60}]")
+    kinds = _kinds(get_args(hint)[0])
+    return tuple(_one(name, item, kinds) for item in cast("Iterable[object]", value))
 
 
-def _one(name: str, value: object, kinds: tuple[type, ...]) -> object:
+def _kinds(hint: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a type, or several
+    """Return the types that a hint allows."""
+    parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return tuple(get_origin(part) or part for part in parts)
+
+
+def _one(name: str, value: object, kinds: tuple[Any, ...]) -> object:
+    if isinstance(value, str) and Path in kinds and str not in kinds:
+        return Path(value)
+    if isinstance(value, Path) and str in kinds:
+        return str(value)
+    if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        wanted = " or ".join(kind.__name__ for kind in kinds)
+        wanted = " or ".join(kind.__name__ for kind in kinds if kind is not NoneType)
         raise UsageError(f"{name}: {value!r:.60} is {type(value).__name__}, not {wanted}")
-    return Path(value) if name in _PATHS and isinstance(value, str) else value
+    return value
 
 
 _COUNTS: Final = re.compile(r"XLA_FLAGS|XLA_(PYTHON_)?CLIENT_\w+|NCCL_\w+|JAX_\w+")
@@ -236,7 +232,7 @@ def predict(
     if where is not None:
         options.refuse_those_of_others(where)
     measured = None if options.against is None else read_measurement(options.against)
-    tables = read_tables(options.nccl_tables, options.gemm_table, options.kernel_table)
+    tables = read_tables(options.nccl_table, options.gemm_table, options.kernel_table)
     trips = read_trips(options.trips, options.trips_from)
     fitted = read_scalars(options.calibration) if options.calibration is not None else None
     with scratch_directory("predict") as scratch:
@@ -407,7 +403,7 @@ def _jitter(question: PredictionOptions, target: Target) -> Jitter | None:
 
 def _gain(work: PredictionInputs, pricing: PricingContext, base: Forecast) -> Gain | None:
     question = work.question
-    if not (question.pgle or question.pgle_out) or work.subject.workload is None:
+    if not question.wants_gain or work.subject.workload is None:
         return None
     work.say("compiling with predicted costs")
     return gain(work.subject, pricing, base, question)

@@ -31,6 +31,7 @@ from counterpoint.workflow.forecast.iteration import (
     forecast_in_turn,
     planned_bytes,
 )
+from counterpoint.workflow.forecast.options import CompileOptions
 from counterpoint.workflow.forecast.ranking import Forecast
 from counterpoint.workflow.prediction.prediction import check_devices
 from counterpoint.workflow.subject import (
@@ -56,15 +57,13 @@ Source = str | Path | Sequence[str]
 _PYTHON: Final = re.compile(r"python(3(\.\d+)?)?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpgradeOptions:
+@dataclass(frozen=True, kw_only=True)
+class UpgradeOptions(CompileOptions):
     """What an upgrade is asked for, beside its workload, target and releases."""
 
     settings: Settings = field(default_factory=Settings)
     packages: Sequence[str] = ()  # requirements of the workload beside those that it imports
     program: str | None = None
-    devices: int | None = None
-    jobs: int | None = None
     timeout_s: float = TIMEOUT_S
     tries: bool = True  # whether to try flags that may undo changes
     bisect: bool = False  # whether to look for the releases between that changed the step
