@@ -23,17 +23,19 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![\w=-])")
 def options() -> frozenset[str]:
     """Every option of every command."""
 
-    def of(app: App) -> Iterator[str]:
-        if app.default_command is not None:
-            for argument in app.assemble_argument_collection():
-                if argument.field_info.kind is not Parameter.POSITIONAL_ONLY:
-                    yield argument.name
-        for name in app:
-            if not name.startswith("-"):
-                yield from of(app[name])
+    def of(root: App, words: list[str]) -> Iterator[str]:
+        with root.app_stack(words):  # names are made by a rule of the root
+            app = root[words[0]] if len(words) == 1 else root[words[0]][words[1]]
+            if app.default_command is not None:
+                for argument in app.assemble_argument_collection():
+                    if argument.field_info.kind is not Parameter.POSITIONAL_ONLY:
+                        yield argument.name
 
-    groups = {command.name.partition(" ")[0] for command in COMMANDS}
-    return frozenset(name for group in groups for name in of(app_of(COMMANDS, group)[group]))
+    found: set[str] = set()
+    for command in COMMANDS:
+        words = command.name.split()
+        found.update(of(app_of(COMMANDS, words[0]), words))
+    return frozenset(found)
 
 
 def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:

@@ -106,6 +106,17 @@ def test_the_timeline_is_kept_and_can_be_explained_and_compared_with(
     assert predict(scheduled, "--target", "2xH100", "-o", kept, "--force") == 0
 
 
+def test_the_next_command_has_the_same_prices(
+    scheduled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.pbtxt"
+    own.write_text('costs { name: "fusion.1" cost_us: 5000.0 }\n')
+    assert predict(scheduled, "--target", "2xH100", "--profile", own) == 0
+    assert f" --profile {own} " in capsys.readouterr().out.splitlines()[-1]
+    assert predict(scheduled, "--target", "2xH100") == 0
+    assert "--profile" not in capsys.readouterr().out.splitlines()[-1]
+
+
 def test_measured_costs_are_taken_and_those_of_another_program_are_not(
     scheduled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -139,7 +139,7 @@ def test_view_opens_kept_digests_as_the_page_of_explain(
     found = re.search(r'id="counterpoint-page">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
     assert found
     written = json.loads(found[1])
-    options = ViewOptions(target=None, steps=None, last=None, memory=None)
+    options = ViewOptions()
     opened = open_input((str(kept),), None, options)
     assert isinstance(opened.page, LivePage)
     shown = json.loads(opened.page.page_json())

@@ -131,7 +131,7 @@ def test_what_cannot_be_shown_is_said(words: list[str], reason: str) -> None:
 
 
 def test_a_stored_timeline_and_another_input_are_compared(pair: tuple[Path, Path]) -> None:
-    options = ViewOptions(target=None, steps=None, last=None, memory=None)
+    options = ViewOptions()
     opened = open_input(tuple(map(str, pair)), None, options)
     assert opened.found is not None
     assert list(opened.found.content.results) == ["compare"]

@@ -14,7 +14,9 @@ from counterpoint.capture.launch import launch as launch
 from counterpoint.capture.launch import refuse_unstartable as refuse_unstartable
 from counterpoint.capture.launch import without_errors as without_errors
 from counterpoint.capture.output import is_full as is_full
+from counterpoint.capture.request import SHORTEST_S as SHORTEST_S
 from counterpoint.capture.request import ProfileSchedule as ProfileSchedule
+from counterpoint.capture.request import RunOptions as RunOptions
 from counterpoint.capture.request import RunRequest as RunRequest
 from counterpoint.capture.request import refuse_missing as refuse_missing
 from counterpoint.capture.step_profiler import StepProfiler as StepProfiler

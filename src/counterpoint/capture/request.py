@@ -14,8 +14,11 @@ from typing import Final, Literal
 
 from counterpoint.capture.interpreter import is_python
 from counterpoint.core import UsageError
+from counterpoint.core.bounds import check_number
 from counterpoint.flags.settings import Settings
 
+SHORTEST_S: Final = 0.001
+"""The least time limit that makes sense."""
 QUIET_S: Final = 1.0
 CALM_STEPS: Final = 2
 SECONDS: Final = 3.0
@@ -86,21 +89,45 @@ def agent_window(window: ProfileSchedule | None, rank: int) -> str:
     return json.dumps(fields)
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How a workload is started, and when it is ended.
+
+    `counterpoint run` has the same options: their names, defaults and help are those of the fields.
+
+    Args:
+        name: Name of the run; by default the program's.
+        ranks: Number of local processes; not under srun or mpirun.
+        per: Without --ranks: one process per GPU, or one for the node.
+        timeout_s: End the run after this many seconds.
+        hang_after_s: End it after this many seconds without output, a compile or a step.
+        stop_after_steps: End it successfully after this many steps on all ranks.
+    """
+
+    name: str | None = None
+    ranks: int | None = None
+    per: Literal["gpu", "node"] = "node"
+    timeout_s: float | None = None
+    hang_after_s: float | None = None
+    stop_after_steps: int | None = None
+
+    def check(self) -> None:
+        """Refuse numbers that make no sense."""
+        check_number("--ranks", self.ranks, 1)
+        check_number("--timeout", self.timeout_s, SHORTEST_S)
+        check_number("--hang-after", self.hang_after_s, SHORTEST_S)
+        check_number("--stop-after-steps", self.stop_after_steps, 1)
+
+
+@dataclass(frozen=True)
+class RunRequest(RunOptions):
     """One execution of a workload.
 
     Args:
         command: The command to run.
         directory: Where to keep it; None for a new directory under counterpoint-runs.
-        name: The run's name; None for the program's name.
         settings: Flags and variables, after the inherited ones.
         window: The profile window; None for no profile.
-        ranks: Processes to start here; None for one, or for one per GPU. Not under a launcher.
-        per: What each process gets: a GPU, or the whole node.
-        timeout_s: End it after this time.
-        hang_after_s: End it after this time without output, step or compilation.
-        stop_after_steps: End it after this many steps: that is not a failure.
         echo: Show its output while it runs: as it is, all on stderr, or not.
         environment: The environment it inherits; None for ours.
         origins: The source of each flag, in words, for errors.
@@ -108,14 +135,8 @@ class RunRequest:
 
     command: tuple[str, ...]
     directory: Path | None = None
-    name: str | None = None
     settings: Settings = field(default_factory=Settings)
     window: ProfileSchedule | None = field(default_factory=ProfileSchedule)
-    ranks: int | None = None
-    per: Literal["gpu", "node"] = "node"
-    timeout_s: float | None = None
-    hang_after_s: float | None = None
-    stop_after_steps: int | None = None
     echo: bool | Literal["stderr"] = True
     environment: Mapping[str, str] | None = None
     origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

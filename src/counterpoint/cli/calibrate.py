@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from counterpoint.cli.options import Force, OutputPath
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.printing import print_report, say_wrote, write_result
 from counterpoint.cli.progress import Progress
@@ -22,8 +23,8 @@ def calibrate(
     *recordings: Annotated[str, Parameter(name="RUN...", negative=())],
     target: str | None = None,
     calibration: Path | None = None,
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    force: bool = False,
+    out: OutputPath = None,
+    force: Force = False,
     json: bool = False,
 ) -> None:
     """Fit the few numbers of the cost model (rates of GEMMs, memory, network) to measured runs.
@@ -36,7 +37,6 @@ def calibrate(
         target: The devices they were measured on: 8xH100, or 8x8xH100:400G for eight hosts.
         calibration: Start from an earlier calibration instead of the chip's defaults.
         out: The output file: .toml, for `predict --calibration`.
-        force: Overwrite existing output.
         json: Print the fit as JSON.
     """
     if not recordings:

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.explain_fleet import each_product, explain_fleet, refuse_of_one
-from counterpoint.cli.options import FleetOptions, Force, Output, Reading, Selection, Top
+from counterpoint.cli.options import (
+    FleetOptions,
+    Force,
+    Last,
+    Machine,
+    Output,
+    Reading,
+    Selection,
+    Steps,
+    Top,
+)
 from counterpoint.cli.printing import say_line, say_result
 from counterpoint.cli.profiles import (
     as_typed,
@@ -42,8 +52,8 @@ if TYPE_CHECKING:
 
 def convert(
     *paths: Annotated[str, Parameter(name="IN... OUT", negative=())],
-    steps: str | None = None,
-    last: int | None = None,
+    steps: Steps = None,
+    last: Last = None,
     reading: Reading = Reading(),
     fleet: FleetOptions = FleetOptions(),
     force: Force = False,
@@ -55,8 +65,6 @@ def convert(
     Args:
         paths: Profiles to read, then the output: a directory for Parquet tables, or a trace that
             ends in .json.gz, .json or .pftrace.
-        steps: Convert only these steps: A:B stops before B, as in Python; A: and :B also work.
-        last: Convert only the last N steps that were recorded whole.
     """
     if len(paths) < 2:
         raise UsageError(
@@ -176,7 +184,7 @@ def _size(path: Path) -> int:
 def network(
     *paths: str,
     selection: Selection = Selection(),
-    target: str | None = None,
+    target: Machine = None,
     top: Top = 10,
     reading: Reading = Reading(),
     output: Output = Output(),
@@ -189,7 +197,6 @@ def network(
     Args:
         paths: A Run, file, log directory, zip, pattern, URL or stored Timeline, measured or
             predicted; several are the hosts of one run.
-        target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
     """
     check_paths(paths, top, "network")
     output.check()

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from counterpoint.cli.options import Force, Json, OutputPath, Report
 from counterpoint.cli.output import check_output, check_page, write_output
 from counterpoint.cli.printing import document_text, print_report, write_result
 from counterpoint.core import UsageError
@@ -28,10 +29,10 @@ def doctor(  # noqa: PLR0913 - the options of the command
     skip: tuple[str, ...] = (),
     python: Path | None = None,
     no_probe: bool = False,
-    json: bool = False,
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    html: Path | None = None,
-    force: bool = False,
+    json: Json = False,
+    out: OutputPath = None,
+    html: Report = None,
+    force: Force = False,
 ) -> int:
     """Check versions, flags, network, limits, clock and GPUs before a run. Exit code 1 on problems.
 
@@ -42,10 +43,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
         skip: Skip these checks.
         python: The interpreter that runs the program; by default the first one with jaxlib.
         no_probe: Don't check the flags with the installed compiler.
-        json: Print everything as JSON.
         out: Write the report to this file: .json, .txt or .md.
-        html: Write the report as one page to this file (.html).
-        force: Overwrite the file if it exists.
     """
     check_page(html, force=force)
     if out is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from counterpoint.cli.options import (
     Digest,
     FleetOptions,
+    Machine,
     Output,
     Reading,
     Selection,
@@ -33,7 +34,7 @@ from counterpoint.diagnose.grouping import Grouping
 def explain(  # noqa: PLR0913 - the options of the command
     *paths: str,
     selection: Selection = Selection(),
-    target: str | None = None,
+    target: Machine = None,
     top: Top = 10,
     by: Grouping | None = None,
     reading: Reading = Reading(),
@@ -48,7 +49,6 @@ def explain(  # noqa: PLR0913 - the options of the command
 
     Args:
         paths: A Run, file, log directory, zip, pattern or URL; several are the hosts of one run.
-        target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
         by: Group ops by scope (layers of one kind together), source line or category, or list each
             op; by default the finest grouping whose rows cover most of the step.
         timings: Also show how long this command took for reading, each table and each rule.

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 from counterpoint.cli.flags_advice import FormName, render_flags
+from counterpoint.cli.options import Jaxlib, Json
 from counterpoint.cli.printing import print_report, say_line, write_result
 from counterpoint.cli.settings_source import checked_chip
 from counterpoint.core import ArgumentError, UsageError
@@ -54,24 +55,22 @@ from counterpoint.runs.run import Run
 
 def list_flags(
     *,
-    jaxlib: str | None = None,
+    jaxlib: Jaxlib = None,
     changed_since: str | None = None,
     grep: str = "",
     channel: Literal["XLA_FLAGS", "compiler_options", "environment"] | None = None,
     all: bool = False,
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """List XLA's flags with their types and defaults.
 
     Args:
-        jaxlib: The release; by default the installed one, or else the newest known.
         changed_since: Only flags that were added, removed or changed after this release.
         grep: Only flags with this text in their name or description, and all other settings
             with it: NCCL's, JAX's, libtpu's, flags that are gone.
         channel: Only flags of this channel; `environment`: JAX's own options.
         all: Also flags that a GPU does not read, that have no effect or are deprecated, JAX's
             options, and flags of earlier releases.
-        json: Print everything as JSON.
     """
     release = chosen_release(jaxlib)
     since = None if changed_since is None else _beginning(changed_since)
@@ -119,18 +118,16 @@ def show(
     name: Annotated[str, Parameter(allow_leading_hyphen=True)],
     /,
     *,
-    jaxlib: str | None = None,
+    jaxlib: Jaxlib = None,
     chip: str | None = None,
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """Describe a setting: its effect, its cost, where it is accepted, and its history.
 
     Args:
         name: A flag of XLA, an option of JAX, a variable of NCCL, CUDA or the allocator, a flag of
             libtpu, an option of Levanter. With `=value`, the value is checked, too.
-        jaxlib: The release; by default the installed one, or else the newest known.
         chip: Show only notes for this chip: H100, A100, MI300X.
-        json: Print everything as JSON.
     """
     shown = look_up(name, chosen_release(jaxlib), checked_chip(chip))
     if json:
@@ -144,14 +141,13 @@ def diff(
     after: str | None = None,
     /,
     *,
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """Compare two releases: flags added, removed, renamed, or with another default, type or values.
 
     Args:
         before: A release of jaxlib.
         after: Another one; by default the installed one, or else the newest known.
-        json: Print everything as JSON.
     """
     earlier, later = (
         _release_of(text, [before, *([after] if after is not None else [])])
@@ -186,7 +182,7 @@ def effective(  # noqa: PLR0913 - the options of the command
     rank: int = 0,
     jaxlib: str | None = None,
     as_: FormName | None = None,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Compare the requested flags with the values that the compiler used.
 
@@ -203,7 +199,6 @@ def effective(  # noqa: PLR0913 - the options of the command
         jaxlib: The release that compiled; by default that of the Run, or else the installed one.
         as_: Print the settings that the source asks for, each with the value that counts, in this
             form.
-        json: Print everything as JSON.
     """
     if as_ is not None:
         if asked is not None or module is not None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
+from counterpoint.cli.options import Force, Jaxlib, Json, OutputPath, flat
 from counterpoint.cli.output import check_output, write_output
 from counterpoint.cli.printing import print_report, say_line, say_wrote, write_file, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.settings_source import SettingsContext, check_version, read_source
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import given_words
 from counterpoint.core.bounds import check_number
 from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.jaxlib import chosen_release
@@ -42,38 +43,52 @@ _NOT_COMPILED: Final = (
     " passes (a Run, or a dump with StableHLO), the target it is made for, and XLA's GPU compiler"
 )
 _KEPT: Final = "recommended.env"
+FormName = Literal["env", "bash", "python", "slurm", "k8s", "compiler_options"]
 _EXAMPLE: Final = "counterpoint flags render fsdp --as bash"
-RecipeForm = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"]
 
 
-def recommend(  # noqa: PLR0913 - the options of the command
-    *,
-    for_: tuple[str, ...],
-    target: str | None = None,
-    jaxlib: str | None = None,
-    program: Path | None = None,
-    module: str | None = None,
-    goal: str = "speed",
-    no_predict: bool = False,
-    as_: RecipeForm | None = None,
-    top: int = 12,
-    json: bool = False,
-) -> None:
-    """Recommend settings: those that exist in the release, are not its default, and can matter.
+@flat
+@dataclass(frozen=True)
+class RecommendFor:
+    """What settings are recommended for.
 
     Args:
         for_: The parallelism: fsdp, tp, pp, dp, ep, multislice (of TPUs); separate with commas.
         target: The devices: 8xH100, or 4x8xH100 for four hosts of eight; any chip by its name.
-        jaxlib: The release. Default: the installed one, otherwise the newest known.
         program: The program: an HLO file, a directory of XLA dumps, a Run, a profile that embeds
             its HLO, or StableHLO. Settings that cannot affect it are omitted, and if it can be
             compiled for the target, each flag is compiled with it and the step predicted first.
         module: The module to use, if there are several.
         goal: speed, memory, debug or pgle.
+    """
+
+    for_: tuple[str, ...]
+    target: str | None = None
+    jaxlib: Jaxlib = None
+    program: Path | None = None
+    module: str | None = None
+    goal: str = "speed"
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        words = (word.strip().lower() for text in self.for_ for word in text.split(","))
+        return tuple(dict.fromkeys(word for word in words if word))
+
+
+def recommend(
+    *,
+    asked: RecommendFor,
+    no_predict: bool = False,
+    as_: FormName | None = None,
+    top: int = 12,
+    json: Json = False,
+) -> None:
+    """Recommend settings: those that exist in the release, are not its default, and can matter.
+
+    Args:
         no_predict: Don't compile the program with the settings.
         as_: Print only the settings in this form, with the reasons as comments.
         top: Maximum number of omitted settings to show.
-        json: Print everything as JSON.
     """
     from counterpoint.flags.recommendation import recommend as find_settings
     from counterpoint.report.recommend import (
@@ -83,64 +98,47 @@ def recommend(  # noqa: PLR0913 - the options of the command
     )
 
     check_number("--top", top, 1)
-    check_version(jaxlib)
+    check_version(asked.jaxlib)
     if json and as_ is not None:
         raise UsageError("--json and --as cannot be combined")
-    words = (word.strip().lower() for text in for_ for word in text.split(","))
-    workloads = tuple(dict.fromkeys(word for word in words if word))
-    subject = None if no_predict else _compilable(program, module, target, jaxlib)
+    subject = None if no_predict else _compilable(asked)
     with Progress("recommending") as progress:
-        situation = _situation(
-            workloads, goal, target, jaxlib, program, module, subject, say=progress.say
-        )
+        situation = _situation(asked, subject, progress.say)
         found = find_settings(situation)
         if subject is not None:
             from counterpoint.workflow.recommended import with_predictions
 
             found = with_predictions(found, *subject, progress.say)
-        elif program is not None and not no_predict and not situation.on_tpu:
+        elif asked.program is not None and not no_predict and not situation.on_tpu:
             found = replace(found, advice=(("prediction", _NOT_COMPILED), *found.advice))
     if as_ is not None:
         write_file(recommendation_text(found, as_))
     elif json:
         write_result(recommendation_json(found))
     else:
-        options = {
-            "--for": ",".join(workloads),
-            "--target": target,
-            "--jaxlib": jaxlib,
-            "--program": str(program) if program is not None else None,
-            "--module": module,
-            "--goal": goal if goal != "speed" else None,
-        }
-        named = {name: text for name, text in options.items() if text is not None}
-        same = ["counterpoint", "flags", "recommend", *chain.from_iterable(named.items())]
-        next_command = _next(found, same, target, program, module)
+        same = given_words(replace(asked, for_=(",".join(asked.workloads),)))
+        next_command = _next(found, ["counterpoint", "flags", "recommend", *same], asked)
         print_report(recommendation_document(found, top, next_command))
 
 
 def _next(
     found: Recommendation,
     same: Sequence[str],
-    target: str | None,
-    program: Path | None,
-    module: str | None,
+    asked: RecommendFor,
 ) -> str:
     """Return the command that predicts the effect of the settings, or prints them."""
-    prediction = _check(found, target, program, module)
+    prediction = _check(found, asked)
     if prediction is None:
         return shlex.join([*same, "--as", "bash"])
     if len(prediction) <= _LINE:
         return prediction
     saved = f"{shlex.join([*same, '--as', 'env'])} > {_KEPT}"
-    return f"{saved} && {_check(found, target, program, module, candidate=_KEPT)}"
+    return f"{saved} && {_check(found, asked, candidate=_KEPT)}"
 
 
 def _check(
     found: Recommendation,
-    target: str | None,
-    program: Path | None,
-    module: str | None,
+    asked: RecommendFor,
     candidate: str | None = None,
 ) -> str | None:
     """Return the prediction that checks the settings, or None if it could show nothing.
@@ -151,13 +149,13 @@ def _check(
     from counterpoint.flags.settings import Settings
 
     settings = Settings(found.settings.xla, found.settings.env)
-    no_tpu_named = found.situation.on_tpu and target is None
-    if settings == Settings() or no_tpu_named or not _predicts(target or "8xH100"):
+    no_tpu_named = found.situation.on_tpu and asked.target is None
+    if settings == Settings() or no_tpu_named or not _predicts(asked.target or "8xH100"):
         return None
-    words = ["--target", target or "8xH100", "--candidate", candidate or write_line(settings)]
-    if program is not None and _compiles(program, module):
-        chosen = [] if module is None else ["--program", module]
-        return shlex.join(["counterpoint", "predict", str(program), *chosen, *words])
+    words = ["--target", asked.target or "8xH100", "--candidate", candidate or write_line(settings)]
+    if asked.program is not None and _compiles(asked.program, asked.module):
+        chosen = [] if asked.module is None else ["--program", asked.module]
+        return shlex.join(["counterpoint", "predict", str(asked.program), *chosen, *words])
     return shlex.join(["counterpoint", "predict", *words, "--", "python", "train.py"])
 
 
@@ -185,9 +183,7 @@ def _compiles(program: Path, module: str | None) -> bool:
     return True
 
 
-def _compilable(
-    program: Path | None, module: str | None, target: str | None, jaxlib: str | None
-) -> tuple[Workload, Target] | None:
+def _compilable(asked: RecommendFor) -> tuple[Workload, Target] | None:
     """Return the program and the target if they can be compiled here, by that release."""
     from counterpoint.compile.inputs.workload import load_workload, own_target
     from counterpoint.compile.interpreter import require_compiler
@@ -195,11 +191,11 @@ def _compilable(
     from counterpoint.flags.jaxlib import installed_version
     from counterpoint.hardware.targets import parse_target
 
-    if program is None or (jaxlib is not None and jaxlib != installed_version()):
+    if asked.program is None or (asked.jaxlib is not None and asked.jaxlib != installed_version()):
         return None
     try:
-        workload = load_workload(program, module)
-        where = parse_target(target) if target is not None else own_target(workload)
+        workload = load_workload(asked.program, asked.module)
+        where = parse_target(asked.target) if asked.target is not None else own_target(workload)
         require_compiler()
     except CounterpointError:
         return None
@@ -208,15 +204,9 @@ def _compilable(
     return workload, where
 
 
-def _situation(  # noqa: PLR0913 - the options of the command
-    workloads: tuple[str, ...],
-    goal: str,
-    target: str | None,
-    jaxlib: str | None,
-    program: Path | None,
-    module: str | None,
+def _situation(
+    asked: RecommendFor,
     compiled: tuple[Workload, Target] | None,
-    *,
     say: Callable[[str], None],
 ) -> RecommendationRequest:
     """Return the situation to recommend for, with facts from the program and this machine."""
@@ -227,21 +217,22 @@ def _situation(  # noqa: PLR0913 - the options of the command
     from counterpoint.hardware.targets import parse_devices
     from counterpoint.pgle.applying.subject import is_lowered
 
-    where = parse_devices(target) if target is not None else None
+    where = parse_devices(asked.target) if asked.target is not None else None
+    program = asked.program
     scheduled, recorded = None, None
     if program is not None and compiled is not None and is_lowered(program):
         from counterpoint.workflow.recommended import compiled_program
 
         scheduled = compiled_program(*compiled, say)
     elif program is not None:
-        subject = finished_program(program, module)
+        subject = finished_program(program, asked.module)
         scheduled, recorded = subject.program, subject.circumstances.get("jaxlib")
     if compiled is not None:
         recorded = installed_version()
-    known = release(jaxlib or recorded or installed_version())
+    known = release(asked.jaxlib or recorded or installed_version())
     return RecommendationRequest(
-        workloads=workloads,
-        goal=goal,
+        workloads=asked.workloads,
+        goal=asked.goal,
         release=known,
         chip=where.chip if where is not None else None,
         hosts=where.hosts if where is not None else None,
@@ -279,7 +270,7 @@ def thresholds(  # noqa: PLR0913 - the options of the command
     target: str | None = None,
     jaxlib: str | None = None,
     top: int = 12,
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """Show the combine thresholds at which the program changes, and which to try.
 
@@ -294,7 +285,6 @@ def thresholds(  # noqa: PLR0913 - the options of the command
         target: The devices, as 8xH100; determines the part of a layer that a device keeps.
         jaxlib: The release that compiles it. Default: the program's, the installed one, the newest.
         top: Maximum number of rows in each table.
-        json: Print everything as JSON.
     """
     if (program is None) == (params is None and total_params is None):
         raise UsageError(
@@ -342,8 +332,6 @@ def _of_size(
         print_report(rule_document(rule))
 
 
-FormName = Literal["env", "bash", "python", "slurm", "k8s", "compiler_options"]
-
 BY_SUFFIX: Final = {
     ".env": SettingsForm.ENV,
     ".py": SettingsForm.PYTHON,
@@ -361,9 +349,9 @@ def render_flags(  # noqa: PLR0913 - the options of the command
     diff: str | None = None,
     form: str | None = None,
     allow: tuple[Path, ...] = (),
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    force: bool = False,
-    json: bool = False,
+    out: OutputPath = None,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
     """Write settings as env file, shell, Python, Slurm job, manifest or compiler options.
 
@@ -375,8 +363,6 @@ def render_flags(  # noqa: PLR0913 - the options of the command
         form: The form of the sources; by default recognized.
         allow: A directory whose files a source may name; by default only its own directory.
         out: Write to this file instead of stdout.
-        force: Overwrite an existing file.
-        json: Print everything as JSON.
     """
     if not source:
         raise UsageError("no source given", next="counterpoint flags render job.sh --as k8s")

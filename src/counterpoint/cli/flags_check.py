@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from counterpoint.cli.flags_check_fix import check_fix_options, fix_in_place, opened_to_fix
+from counterpoint.cli.flags_check_fix import FixOptions, fix_in_place, opened_to_fix
+from counterpoint.cli.options import Json, flat
 from counterpoint.cli.printing import flush_result, say_line, write_result
 from counterpoint.cli.settings_source import (
     SettingsContext,
@@ -20,6 +22,7 @@ from counterpoint.cli.settings_source import (
     read_source,
 )
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import given_words
 from counterpoint.flags.check.examination import CheckRequest, Examination, codes, examine
 from counterpoint.flags.jaxlib import find_interpreter
 from counterpoint.flags.parse.form import FORMS
@@ -33,26 +36,53 @@ _NAMED: Final = 10
 _FORM = f"The form of the source, if its name does not determine it: {', '.join(FORMS)}."
 
 
+@flat
+@dataclass(frozen=True)
+class UsedBy:
+    """What will read the settings.
+
+    Args:
+        jaxlib: The release to check for; by default what the source installs, else the installed.
+        python: The interpreter that runs the program; by default the first one with a jaxlib.
+        target: The Target: 8xH100.
+        chip: The chip, if neither the Target nor the source names it: H100, MI300X, TPU v5p.
+        form: The form of the source.
+    """
+
+    form: Annotated[str | None, Parameter(help=_FORM)] = None
+    jaxlib: str | None = None
+    python: Path | None = None
+    target: str | None = None
+    chip: str | None = None
+
+    @property
+    def known_chip(self) -> str | None:
+        """The chip by its name."""
+        if self.target is not None and self.chip is not None:
+            raise UsageError(
+                f"--target {self.target} and --chip {self.chip}: both specify the chip",
+                next="omit --chip",
+            )
+        if self.target is None:
+            return checked_chip(self.chip)
+        from counterpoint.hardware.targets import parse_devices
+
+        return parse_devices(self.target).chip
+
+
 def check(  # noqa: PLR0913 - the options of the command
     source: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     *command: Annotated[str, Parameter(name="CMD...", show=False)],
     env: bool = False,
-    jaxlib: str | None = None,
-    python: Path | None = None,
-    target: str | None = None,
-    chip: str | None = None,
+    used: UsedBy = UsedBy(),
     profiling: bool = False,
     no_probe: bool = False,
-    fix: bool = False,
-    diff: bool = False,
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    force: bool = False,
-    json: bool = False,
+    mending: FixOptions = FixOptions(),
+    json: Json = False,
     all: bool = False,
     select: tuple[str, ...] = (),
     ignore: tuple[str, ...] = (),
-    allow: tuple[str, ...] = (),
-    form: Annotated[str | None, Parameter(help=_FORM)] = None,
+    allow: tuple[Path, ...] = (),
 ) -> int:
     """Check flags and environment: what XLA rejects, what has no effect, and the fixes.
 
@@ -60,45 +90,34 @@ def check(  # noqa: PLR0913 - the options of the command
         source: A script, flag file, manifest, `-`, recipe, `pid:N`, Run, or flags in quotes.
         command: A command after `--`: the settings that it would inherit are checked.
         env: Check the environment of this shell.
-        jaxlib: The release to check for; by default what the source installs, else the installed.
-        python: The interpreter that runs the program; by default the first one with a jaxlib.
-        target: The Target: 8xH100.
-        chip: The chip, if neither the Target nor the source names it: H100, MI300X, TPU v5p.
         profiling: The settings are for a run whose profile becomes a PGLE profile.
         no_probe: Don't query the compiler.
-        fix: Make all safe fixes in the source file. Of `-` and of flags in quotes, the result is
-            printed.
-        diff: Print what --fix would change, and change nothing.
-        out: With --fix, write the result to this file; the source stays as it is.
-        force: Overwrite an existing file.
-        json: Print everything as JSON.
         all: List minor remarks, too, and fix them: defaults repeated, values known only at run
             time, tests.
         select: Only these codes or code prefixes: FLAG1,FLAG203.
         ignore: Codes or code prefixes to ignore.
         allow: A directory whose files the source may name; by default only its own directory.
-        form: The form of the source.
     """
     if source is not None and command and _is_program(source, command[0]):
         source, command = None, (source, *command)  # all words are behind `--`
-    if fix or diff or out is not None:
-        check_fix_options(source, fix=fix, diff=diff, out=out, force=force)
-    check_version(jaxlib)
+    mending.check(source)
+    check_version(used.jaxlib)
     chosen, left_out = codes(select, "select"), codes(ignore, "ignore")
-    interpreter = find_interpreter(python or _python_of(command))
+    interpreter = find_interpreter(used.python or _python_of(command))
     wanted = SettingsContext(
-        jaxlib or (interpreter.jaxlib if interpreter else None), _chip(target, chip)
+        used.jaxlib or (interpreter.jaxlib if interpreter else None), used.known_chip
     )
-    allowed = [Path(directory) for directory in allow]
     given = source is not None or env or command
-    opened = opened_to_fix(source, form, allowed) if (fix or diff) and given else None
+    opened = opened_to_fix(source, used.form, allow) if mending.mends and given else None
     if opened is not None:
         found = SettingsSource(opened.read(opened.text))
     else:
-        found = read_source(source, command, env=env, form=form, wanted=wanted, allowed=allowed)
+        found = read_source(source, command, env=env, form=used.form, wanted=wanted, allowed=allow)
     _check_read(found.written)
     question = CheckRequest(
-        version=jaxlib or found.jaxlib or (interpreter.jaxlib if python and interpreter else None),
+        version=used.jaxlib
+        or found.jaxlib
+        or (interpreter.jaxlib if used.python and interpreter else None),
         interpreter=interpreter,
         chip=wanted.chip or found.chip,
         profiling=profiling,
@@ -107,7 +126,7 @@ def check(  # noqa: PLR0913 - the options of the command
         ignore=left_out,
     )
     if opened is not None:
-        return fix_in_place(opened, question, every=all, diff=diff, out=out, as_json=json)
+        return fix_in_place(opened, question, options=mending, every=all, as_json=json)
     examination = examine(found.written, question)
     if json:
         from counterpoint.report.flags.settings_json import check_json
@@ -118,9 +137,7 @@ def check(  # noqa: PLR0913 - the options of the command
         _say(*nothing_lines(examination))
         return 0
     write_result("".join(f"{line}\n" for line in check_lines(examination, every=all)))
-    options = {"--form": form, "--jaxlib": jaxlib, "--python": python}
-    options |= {"--target": target, "--chip": chip}
-    following = _next(examination, source, options)
+    following = _next(examination, source, given_words(used))
     _say(*summary_lines(examination, following, every=all))
     return int(examination.failed)
 
@@ -144,19 +161,6 @@ def _asker():  # noqa: ANN202 - flags.confirm.Ask
     return probe_compiler
 
 
-def _chip(target: str | None, chip: str | None) -> str | None:
-    if target is not None and chip is not None:
-        raise UsageError(
-            f"--target {target} and --chip {chip}: both specify the chip",
-            next="omit --chip",
-        )
-    if target is None:
-        return checked_chip(chip)
-    from counterpoint.hardware.targets import parse_devices
-
-    return parse_devices(target).chip
-
-
 def _python_of(command: Sequence[str]) -> str | None:
     """Return the interpreter that a command starts, if it is named in the command and exists."""
     import shutil
@@ -165,7 +169,7 @@ def _python_of(command: Sequence[str]) -> str | None:
     return next((word for word in words if shutil.which(word)), None)
 
 
-def _next(found: Examination, source: str | None, options: Mapping[str, object]) -> str:
+def _next(found: Examination, source: str | None, same: Sequence[str]) -> str:
     """Return the next useful command, for the same release and chip."""
     fixable = any(
         remark.fix and remark.fix.safe and remark.channel is not Channel.JAX_CONFIG
@@ -173,8 +177,6 @@ def _next(found: Examination, source: str | None, options: Mapping[str, object])
     )
     text = found.written.where == COMMAND_LINE or (source is not None and Path(source).is_file())
     if fixable and text and source is not None:
-        given = [(name, str(value)) for name, value in options.items() if value is not None]
-        same = [word for pair in given for word in pair]
         return shlex.join(["counterpoint", "flags", "check", source, *same, "--fix"])
     if found.standing:
         return f"counterpoint explain-code {found.standing[0].code}"

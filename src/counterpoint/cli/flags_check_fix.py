@@ -6,8 +6,10 @@ import difflib
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from counterpoint.cli.options import Force, OutputPath, flat
 from counterpoint.cli.printing import flush_result, say_line, write_file, write_result
 from counterpoint.core import UsageError, WriteError
 from counterpoint.flags.check.examination import CheckRequest, fix_and_examine
@@ -16,10 +18,34 @@ from counterpoint.flags.parsed import COMMAND_LINE
 from counterpoint.report.flags.check_document import fix_lines, fixed_summary_lines
 
 
-def check_fix_options(
-    source: str | None, *, fix: bool, diff: bool, out: Path | None, force: bool
-) -> None:
-    """Refuse options that contradict each other, and a file that can't be written."""
+@flat
+@dataclass(frozen=True)
+class FixOptions:
+    """Whether the source is mended, and where the result goes.
+
+    Args:
+        fix: Make all safe fixes in the source file. Of `-` and of flags in quotes, the result is
+            printed.
+        diff: Print what --fix would change, and change nothing.
+        out: With --fix, write the result to this file; the source stays as it is.
+    """
+
+    fix: bool = False
+    diff: bool = False
+    out: OutputPath = None
+    force: Force = False
+
+    @property
+    def mends(self) -> bool:
+        return self.fix or self.diff
+
+    def check(self, source: str | None) -> None:
+        """Refuse options that contradict each other, and a file that can't be written."""
+        if self.mends or self.out is not None:
+            _check(source, fix=self.fix, diff=self.diff, out=self.out, force=self.force)
+
+
+def _check(source: str | None, *, fix: bool, diff: bool, out: Path | None, force: bool) -> None:
     if out is not None and diff:
         raise UsageError(
             "--diff and -o exclude each other",
@@ -69,12 +95,12 @@ def fix_in_place(
     opened: SourceText,
     question: CheckRequest,
     *,
+    options: FixOptions,
     every: bool,
-    diff: bool,
-    out: Path | None,
     as_json: bool,
 ) -> int:
     """Write the mended text where it belongs, say what was changed, and return the exit code."""
+    diff, out = options.diff, options.out
     path = None if diff else out or opened.path
     if path is not None and out is None:
         _check_writable(path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from counterpoint.cli.options import Reading, Selection
+from counterpoint.cli.options import Machine, Reading, Selection
 from counterpoint.cli.pages import explained_page, study_page
 from counterpoint.cli.printing import say_line, write_result
 from counterpoint.cli.profiles import (
@@ -60,7 +60,7 @@ def log(
     project: str | None = None,
     run_id: str | None = None,
     directory: Annotated[Path | None, Parameter(name="--dir")] = None,
-    target: str | None = None,
+    target: Machine = None,
     json: bool = False,
 ) -> None:
     """Log a result to an experiment tracker: numbers, findings as a table, and the report.
@@ -76,7 +76,6 @@ def log(
             WANDB_RUN_ID or MLFLOW_RUN_ID names. Trackio identifies runs by name.
         directory: Directory for TensorBoard's event file; by default tensorboard/NAME, with a NAME
             of its own for each Run, study and profile.
-        target: The machine it ran on, e.g. 8xH100; determines the link rates.
         json: Print the numbers and findings as JSON; without --to, nothing is logged.
     """
     _check(to, project, run_id, directory, json=json)

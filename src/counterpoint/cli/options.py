@@ -38,6 +38,30 @@ CompileTimeout = Annotated[
 Report = Annotated[
     Path | None, Parameter(name="--html", help="Write the report as one page to this file (.html).")
 ]
+Machine = Annotated[
+    str | None,
+    Parameter(
+        help="The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates."
+    ),
+]
+Steps = Annotated[
+    str | None,
+    Parameter(
+        help="Only these steps: A:B stops before B, as in Python; A: and :B also work.",
+    ),
+]
+Last = Annotated[int | None, Parameter(help="Only the last N steps that were recorded whole.")]
+Memory = Annotated[
+    float | None,
+    Parameter(
+        help="Memory limit for reading, in GB; by default half of the machine's memory. What does"
+        " not fit of a profile in pieces (.xplane.riegeli) is left out."
+    ),
+]
+Jaxlib = Annotated[
+    str | None,
+    Parameter(help="The release; by default the installed one, or else the newest known."),
+]
 Words = Annotated[str, Parameter(name="COMMAND...", show=False, negative=())]
 """The words of a command after `--`."""
 
@@ -51,14 +75,12 @@ class Selection:
 
     Args:
         step: Only this step.
-        steps: Only these steps: A:B stops before B, as in Python; A: and :B also work.
-        last: Only the last N steps that were recorded whole.
         device: Only these devices: numbers separated by commas, e.g. 0,1.
     """
 
     step: int | None = None
-    steps: str | None = None
-    last: int | None = None
+    steps: Steps = None
+    last: Last = None
     device: str | None = None
 
     def check(self) -> None:
@@ -87,12 +109,10 @@ class Reading:
 
     Args:
         jobs: Number of hosts to read in parallel; by default one per core for large profiles.
-        memory: Memory limit for reading, in GB; by default half of the machine's memory. What
-            does not fit of a profile in pieces (.xplane.riegeli) is left out.
     """
 
     jobs: int | None = None
-    memory: float | None = None
+    memory: Memory = None
 
 
 @Parameter(name="*")

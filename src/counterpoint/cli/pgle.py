@@ -11,7 +11,15 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from counterpoint.cli.explain_fleet import each_product
-from counterpoint.cli.options import FleetOptions
+from counterpoint.cli.options import (
+    CompileTimeout,
+    FleetOptions,
+    Force,
+    Json,
+    OutputPath,
+    Report,
+    Top,
+)
 from counterpoint.cli.output import check_page
 from counterpoint.cli.printing import (
     print_report,
@@ -34,6 +42,7 @@ from counterpoint.cli.profiles import (
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
 from counterpoint.compile.inputs.workload import Workload, load_workload, own_target
+from counterpoint.compile.task import TIMEOUT_S
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.bounds import check_number
 from counterpoint.flags.lines.line import parse_settings
@@ -61,6 +70,7 @@ from counterpoint.report.pgle.pgle_json import (
 )
 from counterpoint.report.pgle.profile_document import made_document, profile_document
 from counterpoint.runs.timeline import profile_paths
+from counterpoint.workflow.forecast.options import check_timeout
 
 
 def make(  # noqa: PLR0913 - the options of the command
@@ -71,7 +81,7 @@ def make(  # noqa: PLR0913 - the options of the command
     bare: bool = False,
     keep_warmup: bool = False,
     fleet: FleetOptions = FleetOptions(),
-    force: bool = False,
+    force: Force = False,
     json: bool = False,
 ) -> None:
     """Make a profile for XLA's scheduler from recordings of GPUs or TPUs.
@@ -84,7 +94,6 @@ def make(  # noqa: PLR0913 - the options of the command
             number.
         bare: Omit fingerprints from names, for a compile whose flags change the fingerprint.
         keep_warmup: Include the first runs.
-        force: Overwrite existing output.
         json: Print the result as JSON.
     """
     check_percentile(percentile)
@@ -134,7 +143,7 @@ def merge(
     *profiles: Annotated[Path, Parameter(name="FILE...")],
     out: Annotated[str, Parameter(name=["--out", "-o"])],
     percentile: float = MEDIAN,
-    force: bool = False,
+    force: Force = False,
 ) -> None:
     """Merge profiles of several hosts, runs or modules into one.
 
@@ -142,7 +151,6 @@ def merge(
         profiles: .pbtxt or .pb files, or directories of <fingerprint>.pbtxt.
         out: The output: .pbtxt, .pb, or a directory of one file per module.
         percentile: The percentile of the costs of one key; 50 is the median.
-        force: Overwrite existing output.
     """
     check_percentile(percentile)
     if not profiles:
@@ -168,16 +176,14 @@ def diff(
     a: Path,
     b: Path,
     *,
-    top: int = 10,
-    json: bool = False,
+    top: Top = 10,
+    json: Json = False,
 ) -> None:
     """Compare two profiles, the largest change first.
 
     Args:
         a: The first profile.
         b: The second.
-        top: Rows in each table.
-        json: Print everything as JSON.
     """
     check_number("--top", top, 1)
     found = diff_profiles(read_profile(a), read_profile(b))
@@ -190,15 +196,13 @@ def diff(
 def show(
     profile: Path,
     *,
-    top: int = 10,
-    json: bool = False,
+    top: Top = 10,
+    json: Json = False,
 ) -> None:
     """Show the contents of a profile: modules, the largest costs, duplicates.
 
     Args:
         profile: A .pbtxt or .pb file, or a directory of <fingerprint>.pbtxt.
-        top: Rows in each table.
-        json: Print everything as JSON.
     """
     check_number("--top", top, 1)
     found = read_profile(profile)
@@ -216,8 +220,8 @@ def check(  # noqa: PLR0913 - the options of the command
     module: str | None = None,
     min_coverage: float = COVERAGE,
     min_time: float | None = None,
-    top: int = 10,
-    json: bool = False,
+    top: Top = 10,
+    json: Json = False,
 ) -> int:
     """Check how much of a program a profile covers, and whether it was made from it.
 
@@ -232,8 +236,6 @@ def check(  # noqa: PLR0913 - the options of the command
         module: Check against this module; by default the step's, or the one with the most FLOPs.
         min_coverage: Minimum share of instructions, and of collectives, with a cost.
         min_time: Minimum share of measured device time with a cost; 0.9 if times are known.
-        top: Rows in each table.
-        json: Print everything as JSON.
     """
     if log is not None:
         if profile is not None or program is not None:
@@ -358,7 +360,6 @@ class ApplyOptions:
         module: The step's module; by default the one with the most FLOPs.
         set_: A flag for both compiles: xla_gpu_...=value.
         env: A variable of both: NAME=value.
-        timeout: Time limit of one compile, in seconds.
         out: For TPUs: write the profile in the names that libtpu looks up (.pb).
     """
 
@@ -366,19 +367,19 @@ class ApplyOptions:
     module: str | None = None
     set_: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
-    timeout: float = 900.0
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None
+    timeout_s: CompileTimeout = TIMEOUT_S
+    out: OutputPath = None
 
 
 def apply(
     profile: Path,
     *,
     program: Path,
-    options: ApplyOptions | None = None,
+    chosen: ApplyOptions = ApplyOptions(),
     top: int = 10,
-    json: bool = False,
-    html: Path | None = None,
-    force: bool = False,
+    json: Json = False,
+    html: Report = None,
+    force: Force = False,
 ) -> int:
     """Compile a program without and with a profile, and prove that XLA used it.
 
@@ -389,22 +390,13 @@ def apply(
         profile: The profile: .pbtxt, .pb, or a directory of <fingerprint>.pbtxt.
         program: The program: StableHLO (.mlir, .mlir.gz), a directory of JAX_DUMP_IR_TO or
             --xla_dump_to, a Run, or an nsys-jax bundle.
-        options: The devices it is compiled for, flags, and what is written.
         top: Rows in the table of moved collectives.
-        json: Print everything as JSON.
-        html: Write the report as one page to this file (.html).
-        force: Overwrite the files.
     """
     check_number("--top", top, 1)
     check_page(html, force=force)
-    chosen = options or ApplyOptions()
     out = chosen.out
     check_libtpu_output(out, profile, force=force)
-    if not 0 < chosen.timeout < float("inf"):
-        raise UsageError(
-            f"--timeout takes a number of seconds above 0, not {chosen.timeout:g}",
-            next="use --timeout 600",
-        )
+    check_timeout(chosen.timeout_s)
     devices = parse_target(chosen.target, tpus=True).devices if chosen.target else 8
     refuse_function(program, scheduled=False, devices=devices)
     settings = parse_settings(chosen.set_, chosen.env)
@@ -413,7 +405,7 @@ def apply(
         workload = load_workload(program, chosen.module)
         target = _target(workload, chosen.target)
         require_libtpu(target, out)
-        given = (settings.flags, settings.variables, progress.say, chosen.timeout)
+        given = (settings.flags, settings.variables, progress.say, chosen.timeout_s)
         applied = apply_profile(workload, target, profile, *given)
     if out is not None and applied.for_libtpu is not None:
         if applied.fits:

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from counterpoint.cli.digest import digest_of_compared
 from counterpoint.cli.notebooks import with_notebook
+from counterpoint.cli.options import flat
 from counterpoint.cli.output import write_output
 from counterpoint.cli.printing import (
     document_text,
@@ -25,7 +26,6 @@ from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_requ
 from counterpoint.core import UsageError
 from counterpoint.core.bounds import check_number
 from counterpoint.core.printable import printable
-from counterpoint.pgle.profiles.profile import check_percentile
 from counterpoint.report.document import Document
 from counterpoint.report.pgle.feedback_document import auto_document, feedback_document, times_line
 from counterpoint.report.pgle.feedback_json import auto_json, feedback_json
@@ -34,6 +34,7 @@ from counterpoint.workflow.feedback import (
     AutoResult,
     Feedback,
     FeedbackTask,
+    LoopOptions,
     NsysSource,
     auto_script,
     manual_script,
@@ -44,22 +45,6 @@ from counterpoint.workflow.feedback import manual as run_manual
 from counterpoint.workflow.feedback import nsys as run_nsys
 
 _HOME: Final = Path("counterpoint-runs")
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True)
-class LoopOptions:
-    """The making of the profile, and the number of compared runs.
-
-    Args:
-        repeats: Pairs of runs without and with the profile, in ABBA order.
-        percentile: The percentile of an instruction's times that is its cost.
-        min_coverage: Stop if the profile covers a smaller share of its program.
-    """
-
-    repeats: int = 1
-    percentile: float = 50.0
-    min_coverage: float = 0.9
 
 
 @Parameter(name="*")
@@ -79,24 +64,15 @@ class ReportOptions:
 def make_task(
     way: str,
     command: Sequence[str],
-    workload: WorkloadOptions | None,
-    profile: ProfileOptions | None,
-    loop: LoopOptions | None = None,
+    workload: WorkloadOptions,
+    profile: ProfileOptions,
+    loop: LoopOptions = LoopOptions(),
 ) -> FeedbackTask:
     """Return the workload with its options, to be run several times."""
-    loop = loop or LoopOptions()
     if not command:
         raise UsageError("no command was given", next=f"counterpoint pgle {way} -- python train.py")
-    check_number("--repeats", loop.repeats, 1, instead=1)
-    check_percentile(loop.percentile)
-    if not 0 <= loop.min_coverage <= 1:
-        raise UsageError(f"--min-coverage takes a share from 0 to 1, not {loop.min_coverage:g}")
-    request = make_request(
-        with_notebook(command),
-        workload or WorkloadOptions(),
-        profile or ProfileOptions(),
-        echo="stderr",
-    )
+    loop.check()
+    request = make_request(with_notebook(command), workload, profile, echo="stderr")
     if request.window is None:
         raise UsageError(
             "--no-profile: this command needs a profile",
@@ -105,9 +81,7 @@ def make_task(
     return FeedbackTask(
         request=request,
         directory=request.directory or _directory(way),
-        repeats=loop.repeats,
-        percentile=loop.percentile,
-        min_coverage=loop.min_coverage,
+        **vars(loop),
     )
 
 
@@ -156,9 +130,9 @@ def auto(
     runs: int | None = None,
     no_before: bool = False,
     nsys: bool = False,
-    report: ReportOptions | None = None,
-    workload: WorkloadOptions | None = None,
-    window: ProfileOptions | None = None,
+    report: ReportOptions = ReportOptions(),
+    workload: WorkloadOptions = WorkloadOptions(),
+    window: ProfileOptions = ProfileOptions(),
 ) -> int:
     """Let JAX measure the first calls of each function, and recompile it with the result.
 
@@ -169,13 +143,9 @@ def auto(
         runs: Calls of each function that JAX measures; by default JAX_PGLE_PROFILING_RUNS, or 3.
         no_before: Skip the unchanged run that the optimized one is compared with.
         nsys: Record the optimized program with Nsight Systems.
-        report: What is printed.
-        workload: How it is run.
-        window: What is profiled before and after.
     """
     if runs is not None:
         check_number("--runs", runs, 1, instead=3)
-    report = report or ReportOptions()
     how = AutoOptions(calls=runs, before=not no_before, nsys=nsys)
     task = make_task("auto", command, workload, window)
     if report.print_only:
@@ -200,10 +170,10 @@ def _digest(result: AutoResult) -> Iterator[str]:
 def manual(
     *command: str,
     profile: Path | None = None,
-    loop: LoopOptions | None = None,
-    report: ReportOptions | None = None,
-    workload: WorkloadOptions | None = None,
-    window: ProfileOptions | None = None,
+    loop: Annotated[LoopOptions, flat] = LoopOptions(),
+    report: ReportOptions = ReportOptions(),
+    workload: WorkloadOptions = WorkloadOptions(),
+    window: ProfileOptions = ProfileOptions(),
 ) -> int:
     """Profile a run, compile with the measured costs, and prove that they were used.
 
@@ -212,12 +182,7 @@ def manual(
     Args:
         command: The command to run, after `--`.
         profile: Use this profile instead of measuring one.
-        loop: How the profile is made and tried.
-        report: What is printed.
-        workload: How it is run.
-        window: What is profiled.
     """
-    report = report or ReportOptions()
     task = make_task("manual", command, workload, window, loop)
     if report.print_only:
         write_file(manual_script(task, profile))
@@ -243,11 +208,11 @@ class NsightOptions:
 
 def nsys(
     *command: str,
-    nsight: NsightOptions | None = None,
-    loop: LoopOptions | None = None,
-    report: ReportOptions | None = None,
-    workload: WorkloadOptions | None = None,
-    window: ProfileOptions | None = None,
+    nsight: NsightOptions = NsightOptions(),
+    loop: Annotated[LoopOptions, flat] = LoopOptions(),
+    report: ReportOptions = ReportOptions(),
+    workload: WorkloadOptions = WorkloadOptions(),
+    window: ProfileOptions = ProfileOptions(),
 ) -> int:
     """Profile a run with Nsight Systems, compile with its costs, and prove that they were used.
 
@@ -255,14 +220,8 @@ def nsys(
 
     Args:
         command: The command to run, after `--`.
-        nsight: How it is measured.
-        loop: How the profile is made and tried.
-        report: What is printed.
-        workload: How it is run.
-        window: What is profiled in the compared runs if the program names no steps.
     """
-    report, given = report or ReportOptions(), nsight or NsightOptions()
-    how = NsysSource(given.from_, given.nsys_option, disable_async=given.disable_async)
+    how = NsysSource(nsight.from_, nsight.nsys_option, disable_async=nsight.disable_async)
     task = make_task("nsys", command, workload, window, loop)
     if report.print_only:
         write_file(nsys_script(task, how))

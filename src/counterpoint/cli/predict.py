@@ -31,6 +31,7 @@ from counterpoint.cli.progress import Progress
 from counterpoint.cli.subject import command_of, named_workload, refuse_profile_of_pgle
 from counterpoint.compile.task import TIMEOUT_S
 from counterpoint.core import CounterpointError, InputError, UsageError
+from counterpoint.core.arguments import given_words
 from counterpoint.core.bounds import check_number
 from counterpoint.flags.versions import PROFILE
 from counterpoint.workflow.forecast.options import (
@@ -125,7 +126,11 @@ def predict(  # noqa: PLR0913 - the options of the command
     given = PredictCommand(
         workload=named if words is None else None,
         command=words or (),
-        options=_again(where, base, forecast),
+        options=(
+            *given_words(replace(where, target=None)),
+            *base.words(),
+            *given_words(forecast),
+        ),
         settings=base.words("--settings"),
         candidates=candidate,
         asks_what_if=bool(question.what_if),
@@ -196,16 +201,6 @@ def _check_kept(path: Path | None, words: list[str] | None, *, force: bool) -> N
             next=f"counterpoint predict --target 8xH100 --keep-program {path} -- python train.py",
         )
     check_output(path, force=force, endings=_KEPT, argument="keep_program")
-
-
-def _again(where: Where, base: BaseSettings, forecast: ForecastOptions) -> tuple[str, ...]:
-    """Return the user's options for the compile, except candidates."""
-    return (
-        *([] if where.program is None else [f"--program={where.program}"]),
-        *([] if forecast.devices is None else [f"--devices={forecast.devices}"]),
-        *base.words(),
-        *(["--schedule-only"] if forecast.schedule_only else []),
-    )
 
 
 @contextmanager

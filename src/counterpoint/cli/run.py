@@ -16,6 +16,7 @@ from counterpoint.capture import RunRequest, launch, without_errors
 from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
 from counterpoint.cli.notebooks import with_notebook
+from counterpoint.cli.options import Force, Json
 from counterpoint.cli.output import check_page
 from counterpoint.cli.printing import add_step_summary, print_report, say_line, write_result
 from counterpoint.cli.repeated_runs import run_repeated
@@ -35,14 +36,14 @@ NO_PROFILE: Final = 3
 
 def run(  # noqa: PLR0913 - the options of the command
     *command: Annotated[str, Parameter(name="COMMAND...", negative=())],
-    workload: WorkloadOptions | None = None,
-    profile: ProfileOptions | None = None,
+    workload: WorkloadOptions = WorkloadOptions(),
+    profile: ProfileOptions = ProfileOptions(),
     repeat: int | None = None,
     against: Path | None = None,
     json: bool = False,
     html: Path | None = None,
     log: TrackerName | None = None,
-    force: bool = False,
+    force: Force = False,
 ) -> int:
     """Run a workload, and keep everything that it leaves.
 
@@ -51,24 +52,16 @@ def run(  # noqa: PLR0913 - the options of the command
 
     Args:
         command: Command to run, after `--`.
-        workload: Options for running it.
-        profile: Options for the profile.
         repeat: Make this many runs, one after the other, in directories below --out.
         against: Repeat this Run (A), too, in the order A B B A, in which a drift of the machine
             cancels: --repeat runs of each, by default 3. Then compare them with `compare`.
         json: Print the run as JSON to stdout, and the workload's output to stderr.
         html: Explain the run when it has ended, as one page in this file (.html).
         log: Log the run to this tracker when it has ended, as `counterpoint log` does.
-        force: Overwrite the page if it exists.
     """
     check_page(html, force=force)
-    profile = profile or ProfileOptions()
-    request = make_request(
-        with_notebook(command),
-        workload or WorkloadOptions(),
-        profile,
-        echo="stderr" if json else True,
-    )
+    echo = "stderr" if json else True
+    request = make_request(with_notebook(command), workload, profile, echo=echo)
     if repeat is not None or against is not None:
         if html is not None or log is not None:
             raise UsageError(
@@ -186,13 +179,12 @@ def _shown(run: Run) -> Path:
 def runs(
     directory: Path = Path("counterpoint-runs"),
     *,
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """List runs, oldest first.
 
     Args:
         directory: Directory of runs, or one run.
-        json: Print everything as JSON.
     """
     readable: list[Run] = []
     broken: list[tuple[Path, str]] = []

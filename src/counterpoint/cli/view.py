@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.cli.printing import flush_result, say_line, say_result
+from counterpoint.cli.view_inputs import ViewOptions
 from counterpoint.core import CounterpointError, UsageError
 
 if TYPE_CHECKING:
@@ -31,13 +32,10 @@ _LITTLE: Final = 300_000
 """Spans that are explained and drawn within a second or so, before the page is opened."""
 
 
-def view(  # noqa: PLR0913 - the options of the command
+def view(
     *paths: str,
     with_: str | None = None,
-    target: str | None = None,
-    steps: str | None = None,
-    last: int | None = None,
-    memory: float | None = None,
+    options: ViewOptions = ViewOptions(),
     port: int = 0,
     idle: str = "1h",
     no_browser: bool = False,
@@ -52,21 +50,15 @@ def view(  # noqa: PLR0913 - the options of the command
             hosts, the digests that `explain --executor local --digest` keeps (.digest.parquet), or
             directories of them.
         with_: Compare with this Run, profile or stored prediction.
-        target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
-        steps: Show only these steps: A:B stops before B, as in Python; A: and :B also work.
-        last: Show only the last N steps that were recorded whole.
-        memory: Memory limit for reading, in GB; by default half of the machine's memory. What
-            does not fit of a profile in pieces (.xplane.riegeli) is left out.
         port: Port on 127.0.0.1; by default any free one.
         idle: Stop when the page has not been used for this time, e.g. 30m, 1h or 2h30m.
         no_browser: Print the address only.
     """
-    from counterpoint.cli.view_inputs import ViewOptions, open_input
+    from counterpoint.cli.view_inputs import open_input
     from counterpoint.view.app import App, ShownPage
     from counterpoint.view.serving import listen
 
     idle_s = _seconds(idle)
-    options = ViewOptions(target=target, steps=steps, last=last, memory=memory)
     with listen(port) as listener:
         opened = open_input(paths, with_, options)
         shown = ShownPage(opened.page, opened.title)

@@ -11,6 +11,7 @@ from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from counterpoint.cli.options import Last, Machine, Memory, Steps, flat
 from counterpoint.cli.pages import compared_page, explained_page, page_of, study_page
 from counterpoint.cli.profiles import (
     as_typed,
@@ -38,14 +39,15 @@ if TYPE_CHECKING:
 _ROWS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@flat
+@dataclass(frozen=True, kw_only=True)
 class ViewOptions:
     """Options for the input."""
 
-    target: str | None
-    steps: str | None
-    last: int | None
-    memory: float | None
+    target: Machine = None
+    steps: Steps = None
+    last: Last = None
+    memory: Memory = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
-from cyclopts import Parameter
-
-from counterpoint.capture import ProfileSchedule, RunRequest, find_interpreter
+from counterpoint.capture import (
+    SHORTEST_S,
+    ProfileSchedule,
+    RunOptions,
+    RunRequest,
+    find_interpreter,
+)
+from counterpoint.cli.options import OutputPath, flat
 from counterpoint.core import UsageError, refuse_url
 from counterpoint.core.bounds import check_number
 from counterpoint.flags.lines.line import parse_settings
@@ -18,11 +22,9 @@ from counterpoint.flags.lines.source import load_settings
 from counterpoint.flags.recipe import recipes
 from counterpoint.flags.settings import Settings
 
-_SHORTEST: Final = 0.001  # seconds
 
-
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True)
+@flat
+@dataclass(frozen=True)
 class WorkloadOptions:
     """Options for running the workload.
 
@@ -30,29 +32,18 @@ class WorkloadOptions:
         settings: A settings file or a recipe; may be repeated, and all apply.
         set_: An XLA flag, xla_gpu_...=value; follows the inherited XLA_FLAGS.
         env: An environment variable: NAME=value.
-        name: Name of the run.
         out: Directory for the run; it must be empty or not exist yet.
-        ranks: Number of local processes; not under srun or mpirun.
-        per: Without --ranks: one process per GPU, or one for the node.
-        timeout: End the run after this many seconds.
-        hang_after: End it after this many seconds without output, a compile or a step.
-        stop_after_steps: End it successfully after this many steps on all ranks.
     """
 
     settings: tuple[str, ...] = ()
     set_: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
-    name: str | None = None
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None
-    ranks: int | None = None
-    per: Literal["gpu", "node"] = "node"
-    timeout: float | None = None
-    hang_after: float | None = None
-    stop_after_steps: int | None = None
+    out: OutputPath = None
+    how: Annotated[RunOptions, flat] = RunOptions()
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True)
+@flat
+@dataclass(frozen=True)
 class ProfileOptions:
     """Options for the profile.
 
@@ -92,6 +83,31 @@ class ProfileOptions:
         )
         return not self.no_profile and any(value is not None for value in given)
 
+    def schedule(self) -> ProfileSchedule | None:
+        """Return when to profile; None for not at all."""
+        if self.no_profile:
+            return None
+        check_number("--profile-start-step", self.profile_start_step, 0)
+        check_number("--profile-steps", self.profile_steps, 1)
+        check_number("--profile-after-quiet", self.profile_after_quiet, 0)
+        check_number("--profile-seconds", self.profile_seconds, SHORTEST_S)
+        if self.profile_in_pieces and self.perfetto_link:
+            raise UsageError(
+                "--profile-in-pieces writes no trace for --perfetto-link",
+                next="counterpoint convert RUN trace.pftrace   # when the run has ended",
+            )
+        steps = self.profile_steps
+        return ProfileSchedule(
+            start_step=self.profile_start_step,
+            steps=ProfileSchedule().steps if steps is None else steps,
+            quiet_s=self.profile_after_quiet,
+            seconds=self.profile_seconds,
+            perfetto_link=self.perfetto_link,
+            in_pieces=self.profile_in_pieces,
+            python=self.profile_python,
+            processes=_processes(self.processes),
+        )
+
 
 def make_request(
     command: Sequence[str],
@@ -103,23 +119,15 @@ def make_request(
     """Return the request that the options describe, checked."""
     if workload.out is not None:
         refuse_url(workload.out)
-    check_number("--ranks", workload.ranks, 1)
-    check_number("--timeout", workload.timeout, _SHORTEST)
-    check_number("--hang-after", workload.hang_after, _SHORTEST)
-    check_number("--stop-after-steps", workload.stop_after_steps, 1)
+    workload.how.check()
     version = _jaxlib(command) if set(workload.settings) & set(recipes()) else None
     return RunRequest(
+        **vars(workload.how),
         command=tuple(command),
         directory=workload.out,
-        name=workload.name,
         settings=_settings(workload, version),
         origins=_origins(workload, version),
-        window=_window(profile),
-        ranks=workload.ranks,
-        per=workload.per,
-        timeout_s=workload.timeout,
-        hang_after_s=workload.hang_after,
-        stop_after_steps=workload.stop_after_steps,
+        window=profile.schedule(),
         echo=echo,
     )
 
@@ -148,31 +156,6 @@ def _origins(workload: WorkloadOptions, version: str | None) -> dict[str, str]:
     for text in workload.env:
         found |= dict.fromkeys(parse_settings((), [text]).flags, "--env XLA_FLAGS")
     return found
-
-
-def _window(profile: ProfileOptions) -> ProfileSchedule | None:
-    if profile.no_profile:
-        return None
-    check_number("--profile-start-step", profile.profile_start_step, 0)
-    check_number("--profile-steps", profile.profile_steps, 1)
-    check_number("--profile-after-quiet", profile.profile_after_quiet, 0)
-    check_number("--profile-seconds", profile.profile_seconds, _SHORTEST)
-    if profile.profile_in_pieces and profile.perfetto_link:
-        raise UsageError(
-            "--profile-in-pieces writes no trace for --perfetto-link",
-            next="counterpoint convert RUN trace.pftrace   # when the run has ended",
-        )
-    steps = profile.profile_steps
-    return ProfileSchedule(
-        start_step=profile.profile_start_step,
-        steps=ProfileSchedule().steps if steps is None else steps,
-        quiet_s=profile.profile_after_quiet,
-        seconds=profile.profile_seconds,
-        perfetto_link=profile.perfetto_link,
-        in_pieces=profile.profile_in_pieces,
-        python=profile.profile_python,
-        processes=_processes(profile.processes),
-    )
 
 
 def _processes(text: str) -> Literal["all"] | tuple[int, ...]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from dataclasses import fields
+from typing import Any, cast
 
-__all__ = ["option_of", "option_words"]
+__all__ = ["given_words", "option_of", "option_words"]
 
 
 def option_of(argument: str) -> str:
@@ -30,6 +31,13 @@ def option_words(arguments: Mapping[str, object]) -> list[str]:
             elif value is not None and value is not False:
                 words += _option_with(option_of(name), f"{value}")
     return words
+
+
+def given_words(group: Any) -> list[str]:  # noqa: ANN401 - any dataclass of options
+    """Return the options of a group that differ from their defaults, as words of a command line."""
+    values = {each.name: getattr(group, each.name) for each in fields(group)}
+    defaults = {each.name: each.default for each in fields(group)}
+    return option_words({name: it for name, it in values.items() if it != defaults[name]})
 
 
 def _option_with(option: str, value: str) -> list[str]:

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -24,12 +25,12 @@ from counterpoint.tune.budget import USUAL, read_budget
 from counterpoint.tune.command_options import is_of_command, varied
 from counterpoint.tune.executors.choose import executor_kind, runs_here
 from counterpoint.tune.executors.executor import ProcessShape
-from counterpoint.tune.options import TuneOptions, given
+from counterpoint.tune.options import RaceOptions, TuneOptions, given
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.request import TuneRequest, in_words_of_tune
 from counterpoint.tune.space import SpaceFile, drafts_for, is_label, read_space
 from counterpoint.tune.statistics import DecisionRule
-from counterpoint.workflow.prediction import PredictionOptions
+from counterpoint.workflow.prediction import ForecastOptions, PredictionOptions
 from counterpoint.workflow.variant import BaseSettings, candidate
 
 _WITH_TARGET: Final = "use --target 8xH100, with the name of your GPUs"
@@ -163,7 +164,15 @@ def _base(command: tuple[str, ...], base: BaseSettings, target: Target | None) -
     return inherited.merged(settings) if inherited.xla else settings
 
 
-_SWITCHES: Final = ("--ablate", "--dry-run", "--json", "--schedule-only")
+_SWITCHES: Final = (
+    *("--dry-run", "--json"),
+    *(
+        option_of(option.name)
+        for group in (RaceOptions, ForecastOptions)
+        for option in fields(group)
+        if option.default is False
+    ),
+)
 """Words behind `--arm` that were hardly meant as options of the program."""
 
 

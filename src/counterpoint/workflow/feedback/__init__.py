@@ -28,3 +28,4 @@ from counterpoint.workflow.feedback.run_comparison import RunComparison as RunCo
 from counterpoint.workflow.feedback.run_comparison import abba_order as abba_order
 from counterpoint.workflow.feedback.task import NO_CACHE as NO_CACHE
 from counterpoint.workflow.feedback.task import FeedbackTask as FeedbackTask
+from counterpoint.workflow.feedback.task import LoopOptions as LoopOptions

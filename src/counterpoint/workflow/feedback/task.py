@@ -20,12 +20,14 @@ from counterpoint.capture import (
 )
 from counterpoint.core import InputError, UsageError, WriteError, unused_path
 from counterpoint.core.arguments import option_words
+from counterpoint.core.bounds import check_number
 from counterpoint.flags.forms import quoted
 from counterpoint.flags.settings import Settings, inherited_settings
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.flags.versions import LHS, PROFILE, false_stops_scheduler
 from counterpoint.pgle.evidence import VERBOSE_LOG
 from counterpoint.pgle.making.contention import ProfilerConflict, conflicts, processes_here
+from counterpoint.pgle.profiles.profile import check_percentile
 from counterpoint.runs.outcomes import OutcomeKind
 from counterpoint.runs.run import Run
 
@@ -38,15 +40,34 @@ NO_CACHE: Final = (("JAX_ENABLE_COMPILATION_CACHE", "false"),)
 """For compared runs: each compiles, so that each log shows what it compiled with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackTask:
+@dataclass(frozen=True, kw_only=True)
+class LoopOptions:
+    """The making of the profile, and the number of compared runs.
+
+    Args:
+        repeats: Pairs of runs without and with the profile, in ABBA order.
+        percentile: The percentile of an instruction's times that is its cost.
+        min_coverage: Stop if the profile covers a smaller share of its program.
+    """
+
+    repeats: int = 1
+    percentile: float = 50.0
+    min_coverage: float = 0.9
+
+    def check(self) -> None:
+        """Refuse numbers that make no sense."""
+        check_number("--repeats", self.repeats, 1, instead=1)
+        check_percentile(self.percentile)
+        if not 0 <= self.min_coverage <= 1:
+            raise UsageError(f"--min-coverage takes a share from 0 to 1, not {self.min_coverage:g}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedbackTask(LoopOptions):
     """One workload, given by `request`, to be run several times under `directory`."""
 
     request: RunRequest
     directory: Path
-    repeats: int = 1
-    percentile: float = 50.0
-    min_coverage: float = 0.9
 
     @property
     def command(self) -> tuple[str, ...]:
