@@ -14,6 +14,7 @@ the worker.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from counterpoint.compile.job import CompileRefused, FailureKind
@@ -49,15 +50,11 @@ def assignment_of(executable: bytes) -> bytes | None:
 def _executables(data: bytes) -> Iterator[memoryview]:
     """Yield what may be XLA's executable: the form of later releases first."""
     whole = memoryview(data)
-    try:
+    with suppress(IndexError, Malformed):
         size, at = varint(whole, 0)
         yield from _records(whole[at + size :], _DEEPEST)
-    except (IndexError, Malformed):
-        pass
-    try:
+    with suppress(Malformed):
         yield from _parts(whole, 1)
-    except Malformed:
-        pass
 
 
 def _records(data: memoryview, deepest: int) -> Iterator[memoryview]:

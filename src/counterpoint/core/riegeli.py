@@ -6,8 +6,9 @@
 
 XLA writes simple chunks: of captures compressed with Brotli and padded to whole blocks
 (xla/tsl/profiler/rpc/client/save_profile.cc), of executables compressed with Snappy. Transposed
-chunks and other compressions are refused. The hashes are not verified: HighwayHash in Python would take longer than all the rest. Damage shows
-in a chunk's sizes, in its compressed data, or in the messages inside.
+chunks and other compressions are refused. The hashes are not verified: HighwayHash in Python would
+take longer than all the rest. Damage shows in a chunk's sizes, in its compressed data, or in the
+messages inside.
 
 Reference: google/riegeli, doc/riegeli_records_file_format.md.
 """

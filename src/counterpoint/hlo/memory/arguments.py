@@ -41,8 +41,9 @@ class Argument:
     is_donated: bool
 
     @property
-    def array(self) -> Path:
-        return (self.number, *self.path)
+    def is_state(self) -> bool:
+        """Whether it is what a step updates."""
+        return self.kind in (ArgumentKind.PARAMETER, ArgumentKind.OPTIMIZER)
 
 
 def arguments(program: Program, uses: Uses) -> Mapping[tuple[int, Path], Argument]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -22,7 +22,7 @@ from counterpoint.hlo.memory.uses import ArrayAt, Path, Uses, paths, shape_at
 from counterpoint.hlo.model.instruction import Instruction, Shape
 from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.op_names import names, origin_instruction
-from counterpoint.hlo.origin import provenance, scope, user_frame
+from counterpoint.hlo.origin import provenance, user_frame
 from counterpoint.hlo.phase import Phase, phase
 
 __all__ = ["Held", "Owner", "Owners"]
@@ -83,18 +83,22 @@ _FLOWS: Final = {
     ArgumentKind.OTHER: _B,
 }
 _PRODUCTS: Final = (Category.MATMUL, Category.ATTENTION, Category.CONVOLUTION)
-_MOVES: Final = frozenset(
-    (
-        "convert copy copy-start reshape transpose bitcast broadcast while dynamic-update-slice"
-        " dynamic-slice slice pad parameter get-tuple-element tuple"
-    ).split()
+_MOVE_WORDS: Final = (
+    "convert copy copy-start reshape transpose bitcast broadcast while dynamic-update-slice"
+    " dynamic-slice slice pad parameter get-tuple-element tuple"
 )
-_PRIMITIVE_MOVES: Final = frozenset(
-    (
-        "convert_element_type copy reshape transpose broadcast_in_dim while dynamic_update_slice"
-        " dynamic_slice squeeze"
-    ).split()
+_MOVES: Final = frozenset(_MOVE_WORDS.split())
+_MOVING_PRIMITIVES: Final = (
+    "convert_element_type copy reshape transpose broadcast_in_dim while dynamic_update_slice"
+    " dynamic_slice squeeze"
 )
+_PRIMITIVE_MOVES: Final = frozenset(_MOVING_PRIMITIVES.split())
+_BY_PHASE: Final = {
+    Phase.FORWARD: Owner.FORWARD,
+    Phase.BACKWARD: Owner.BACKWARD,
+    Phase.REMAT: Owner.RECOMPUTED,
+    Phase.OPTIMIZER: Owner.UPDATE,
+}
 _LATER: Final = (Phase.BACKWARD, Phase.REMAT)
 _SAVING: Final = "reduce_precision"
 """What JAX writes behind a value that `checkpoint_name` names and a policy saves."""
@@ -241,19 +245,15 @@ class Owners:
         if not depends & _B:
             return self._of_weights(arrays, depends, writer, is_read_later=is_read_later)
         is_multiplied = any(array in self._multiplied for _, array in arrays)
+        is_saved = made_in in (Phase.FORWARD, Phase.OTHER) and is_read_later
+        owner = _BY_PHASE.get(made_in, Owner.TEMPORARIES)
         if made_in is Phase.BACKWARD and not is_multiplied:
-            return Owner.GRADIENTS, False
-        if made_in is Phase.OPTIMIZER:
-            return Owner.UPDATE, False
-        if self._has_vocabulary(first, at.path):
-            return Owner.VOCABULARY, False
-        if made_in in (Phase.FORWARD, Phase.OTHER) and is_read_later:
-            return Owner.SAVED, True
-        return {
-            Phase.FORWARD: Owner.FORWARD,
-            Phase.BACKWARD: Owner.BACKWARD,
-            Phase.REMAT: Owner.RECOMPUTED,
-        }.get(made_in, Owner.TEMPORARIES), False
+            owner = Owner.GRADIENTS
+        elif owner is not Owner.UPDATE and self._has_vocabulary(first, at.path):
+            owner = Owner.VOCABULARY
+        elif is_saved:
+            owner = Owner.SAVED
+        return owner, owner is Owner.SAVED
 
     def _of_weights(
         self,
@@ -315,7 +315,10 @@ class Owners:
             if not operands:
                 break
             source = operands[0]
-        return self._described(writer, is_named=False)
+        described = self._described(writer, is_named=False)
+        if source.opcode == "parameter" and source.computation != self.program.entry:
+            return replace(described, name=_of_carry(described.name))  # it enters from outside
+        return described
 
     def _described(self, it: Instruction, *, is_named: bool) -> _Origin:
         origin = provenance(self.program, it)
@@ -411,6 +414,12 @@ class Owners:
 
 
 _DEEPEST: Final = 24
+_CARRIED: Final = "input of each turn of the loop"
+
+
+def _of_carry(name: str) -> str:
+    scope, _, _ = name.rpartition("/")
+    return f"{scope}/{_CARRIED}" if scope else _CARRIED
 
 
 @dataclass(frozen=True, slots=True)

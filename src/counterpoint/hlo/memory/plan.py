@@ -24,6 +24,8 @@ from counterpoint.hlo.wire_schema import Message, message_classes
 HOST_COLOR: Final = 5
 """The color of a GPU's pinned host memory."""
 
+_MOST: Final = 1 << 62
+"""Bytes that nothing can have."""
 _MESSAGES: Final = message_classes(
     "counterpoint.memory",
     """
@@ -240,22 +242,23 @@ def _events(trace: Message) -> Iterator[Event]:
 
 def _check(plan: BufferPlan, where: str) -> None:
     """Refuse a plan whose parts contradict each other."""
+    wrong = next(_contradictions(plan), None)
+    if wrong is not None:
+        raise InputError(f"{where}: the plan of its memory is damaged", why=wrong)
 
-    def refuse(why: str) -> InputError:
-        return InputError(f"{where}: the plan of its memory is damaged", why=why)
 
+def _contradictions(plan: BufferPlan) -> Iterator[str]:
     for value in plan.values.values():
-        if not 0 <= value.size < 1 << 62:
-            raise refuse(f"value {value.id} has {value.size} bytes")
+        if not 0 <= value.size < _MOST:
+            yield f"value {value.id} has {value.size} bytes"
     for block in plan.blocks:
-        if not 0 <= block.size < 1 << 62:
-            raise refuse(f"block {block.index} has {block.size} bytes")
+        if not 0 <= block.size < _MOST:
+            yield f"block {block.index} has {block.size} bytes"
         for one in block.assigned:
             if one.value not in plan.values:
-                raise refuse(f"block {block.index} holds value {one.value}, which is missing")
+                yield f"block {block.index} holds value {one.value}, which is missing"
             if one.offset < 0 or one.size < 0 or one.offset + one.size > block.size:
-                raise refuse(f"value {one.value} reaches beyond block {block.index}")
-    for trace in plan.traces:
-        for event in trace:
-            if event.value not in plan.values:
-                raise refuse(f"an event names value {event.value}, which is missing")
+                yield f"value {one.value} reaches beyond block {block.index}"
+    for event in (event for trace in plan.traces for event in trace):
+        if event.value not in plan.values:
+            yield f"an event names value {event.value}, which is missing"

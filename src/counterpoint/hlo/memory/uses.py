@@ -93,7 +93,7 @@ class Uses:
             for caller in self._program.callers(computation.name):
                 if caller.opcode == "while" and caller.calls[0] == computation.name:
                     yield ArrayAt(caller.name, at.path)
-                    yield from self._parameters(caller, 0, at.path)
+                    yield from self._parameters_of(caller.calls, 0, at.path)
                 elif caller.opcode in ("conditional", *_CALLS):
                     yield ArrayAt(caller.name, at.path)
 
@@ -111,28 +111,26 @@ class Uses:
             yield ArrayAt(user.name, path)
         elif user.opcode == "while":
             yield ArrayAt(user.name, path)
-            yield from self._parameters(user, 0, path)
+            yield from self._parameters_of(user.calls, 0, path)
         elif user.opcode in ("conditional", *_CALLS) and user.calls:
-            first = user.opcode == "conditional"
-            for number, name in enumerate(user.operands):
-                if name == it.name:
-                    yield from self._entered(user, number - first, path)
-                    if first and number == 0:
-                        yield user
+            yield from self._entered(it, path, user)
         elif is_done(user) and (result := _behind_start(self._program, user, it, path)) is not None:
             yield ArrayAt(user.name, result)
         else:
             yield user
 
-    def _entered(self, user: Instruction, number: int, path: Path) -> Iterator[ArrayAt]:
-        if user.opcode == "conditional":
-            if number >= 0:
-                yield from self._parameters_of(user.calls[number : number + 1], 0, path)
-        else:
-            yield from self._parameters_of(user.calls[:1], number, path)
-
-    def _parameters(self, loop: Instruction, number: int, path: Path) -> Iterator[ArrayAt]:
-        yield from self._parameters_of(loop.calls, number, path)
+    def _entered(
+        self, it: Instruction, path: Path, user: Instruction
+    ) -> Iterator[ArrayAt | Instruction]:
+        """Yield the parameters that a call or a branch gets the array as."""
+        numbers = [number for number, name in enumerate(user.operands) if name == it.name]
+        for number in numbers:
+            if user.opcode != "conditional":
+                yield from self._parameters_of(user.calls[:1], number, path)
+            elif number == 0:  # it decides
+                yield user
+            else:
+                yield from self._parameters_of(user.calls[number - 1 : number], 0, path)
 
     def _parameters_of(
         self, computations: Iterable[str], number: int, path: Path

@@ -14,18 +14,16 @@ from counterpoint.report.document import (
     Document,
     Fact,
     FactList,
-    Prose,
     Section,
     Series,
     Tone,
-    places,
     table,
 )
 from counterpoint.report.explain.notes import note_facts
-from counterpoint.report.memory.memory_json import SpaceJson
+from counterpoint.report.memory.memory_json import FitTryJson, HeldJson, SpaceJson
 from counterpoint.report.places import short_path
 from counterpoint.workflow.memory.analysis import is_on_device
-from counterpoint.workflow.memory.budget import Budget, Verdict
+from counterpoint.workflow.memory.budget import Budget
 from counterpoint.workflow.memory.report import MemoryReport
 
 _PARTS: Final = 720
@@ -37,6 +35,12 @@ _WHOLE: Final = 0.999
 def memory_document(report: MemoryReport, top: int, next_command: str) -> Document:
     """Return the report, with `top` rows of arrays."""
     sections = [_need(report), _peak(report), _arrays(report, top), _schedule(report)]
+    if report.causes:
+        rows = [Fact(units.size(it.bytes), f"{it.what}. {it.advice}") for it in report.causes]
+        about = "bytes that a cause concerns, not what a change saves"
+        sections.insert(2, Section("Why so much", about, (FactList(tuple(rows)),)))
+    if report.tries:
+        sections.insert(2, _tries(report))
     facts = [*(Fact("unknown", text) for text in report.unknown), *note_facts(report.notes)]
     if facts:
         sections.append(Section("Notes", "", (FactList(tuple(facts)),)))
@@ -151,10 +155,32 @@ def _arrays(report: MemoryReport, top: int) -> Section:
         }
         for row in rows
     ]
-    from counterpoint.report.memory.memory_json import HeldJson
-
     columns = known_columns(field_columns(HeldJson, shown))
     return Section("Largest arrays", f"{len(rows)} of {len(held):,} kinds", (table(*columns),))
+
+
+def _tries(report: MemoryReport) -> Section:
+    """Return what was compiled to make the step fit."""
+    fitting = [it for it in report.tries if it.fits]
+    summary = (
+        f"{len(fitting)} of {len(report.tries)} changes that were compiled"
+        if fitting
+        else (
+            "none of the settings that were compiled is enough: change the program, or the devices"
+        )
+    )
+    rows = [
+        {name: getattr(it, name) for name in FitTryJson.COLUMNS}
+        | {"fits": {True: "yes", False: "no"}.get(it.fits) if it.fits is not None else None}
+        for it in report.tries
+    ]
+    errors = [
+        Fact("error", f"{it.settings}: {it.error}", Tone.WARNING) for it in report.tries if it.error
+    ]
+    blocks: list[Block] = [table(*field_columns(FitTryJson, rows))]
+    if errors:
+        blocks.append(FactList(tuple(errors)))
+    return Section("What makes it fit", summary, tuple(blocks))
 
 
 def _schedule(report: MemoryReport) -> Section:

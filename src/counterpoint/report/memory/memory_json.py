@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 from counterpoint.core.field import Field, Form
-from counterpoint.report.json import At, Result, fill, json_text
+from counterpoint.report.json import Result, fill, json_text
 from counterpoint.workflow.memory.analysis import is_on_device
 from counterpoint.workflow.memory.report import MemoryReport
 
@@ -117,6 +117,31 @@ class MomentJson(Result):
     bytes: Annotated[int, Field("bytes of the device that are in use while it runs")]
 
 
+class MemoryCauseJson(Result):
+    """Something that holds more than it must."""
+
+    what: Annotated[str, Field("what is held")]
+    bytes: Annotated[int, Field("bytes that it concerns: not what a change would save")]
+    advice: Annotated[str, Field("what to do about it")]
+
+
+class FitTryJson(Result):
+    """A change that was compiled and priced."""
+
+    COLUMNS: ClassVar = ("settings", "needs", "available", "fits", "step_ms", "change")
+
+    settings: Annotated[str, Field("what is set", "change", Form.LABEL)]
+    needs: Annotated[int | None, Field("what a step allocates then", "needs", Form.BYTES)]
+    available: Annotated[int | None, Field("what it may take", "of", Form.BYTES)]
+    fits: Annotated[bool | None, Field("whether it fits; null: it was not compiled", "fits")]
+    step_ms: Annotated[float | None, Field("the predicted step", "step ms", Form.MS)]
+    change: Annotated[
+        float | None,
+        Field("of the step, as a share: -0.05 is 5% shorter", "longer", Form.SHARE, digits=1),
+    ]
+    error: Annotated[str | None, Field("why it was not compiled; null: it was")]
+
+
 class Memory(Result, tag_field="schema", tag="counterpoint.memory/1"):
     """The memory of a step on one device: `counterpoint memory --json`."""
 
@@ -141,6 +166,10 @@ class Memory(Result, tag_field="schema", tag="counterpoint.memory/1"):
         Field("largest first; their sum is `needs_bytes` and `host_bytes` together"),
     ]
     moments: Annotated[tuple[MomentJson, ...], Field("the schedule, loops once")]
+    causes: Annotated[tuple[MemoryCauseJson, ...], Field("why it is so much, largest first")]
+    tries: Annotated[
+        tuple[FitTryJson, ...], Field("with `--fit`: what fits first, by the step; else empty")
+    ]
     unknown: Annotated[tuple[str, ...], Field("what is not known without the device")]
     notes: Annotated[tuple[str, ...], Field("limits of the figures")]
 

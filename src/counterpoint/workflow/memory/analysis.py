@@ -72,6 +72,8 @@ class MemoryAnalysis:
     peak: MemoryPeak
     held: tuple[Held, ...]
     moments: tuple[Moment, ...] = field(repr=False)
+    live: frozenset[int] = field(repr=False)  # values of temporaries at that moment
+    owners: Owners = field(repr=False)
     has_names: bool = True
     notes: tuple[str, ...] = ()
 
@@ -122,6 +124,8 @@ def analyze_memory(
         peak=_peak(program, schedule, moment),
         held=held,
         moments=schedule,
+        live=frozenset(live),
+        owners=owners,
         has_names=any(it.op_name for it in program.instructions),
     )
 

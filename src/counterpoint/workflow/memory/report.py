@@ -1,16 +1,20 @@
-"""MemoryReport: the memory of a step against its budget, with what is not known without a device."""
+"""MemoryReport: the memory of a step against its budget, and what is not known without a device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from counterpoint.core import InputError
 from counterpoint.hardware.target import Target
 from counterpoint.hlo.category import Category, category
-from counterpoint.hlo.memory.plan import BufferPlan
+from counterpoint.hlo.memory.plan import BufferPlan, plan_from_proto
 from counterpoint.hlo.model.program import Program, launched
+from counterpoint.workflow.forecast.ranking import Forecast
 from counterpoint.workflow.memory.analysis import MemoryAnalysis, analyze_memory, is_on_device
 from counterpoint.workflow.memory.budget import Budget, Verdict, budget_of, verdict_of
+from counterpoint.workflow.memory.causes import MemoryCause, causes_of
+from counterpoint.workflow.memory.fit import FitTry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -24,6 +28,8 @@ class MemoryReport:
     budget: Budget | None
     verdict: str
     unknown: tuple[str, ...]
+    causes: tuple[MemoryCause, ...] = ()
+    tries: tuple[FitTry, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -39,12 +45,11 @@ def memory_report(
     program: Program,
     plan: BufferPlan,
     target: Target | None,
-    environment: Mapping[str, str],
-    flags: Mapping[str, str],
     *,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, str] | None = None,
     fraction: float | None = None,
     at: str | None = None,
-    notes: tuple[str, ...] = (),
 ) -> MemoryReport:
     """Return the report of a scheduled program with the plan of its buffers."""
     on_tpus = target is not None and target.tpu is not None
@@ -55,8 +60,8 @@ def memory_report(
         spaces = [space for space in analysis.spaces if is_on_device(space)]
         budget = budget_of(
             target,
-            environment,
-            flags,
+            environment or {},
+            flags or {},
             sum(space.arguments for space in spaces),
             sum(space.outputs for space in spaces),
             fraction,
@@ -70,8 +75,9 @@ def memory_report(
         analysis=analysis,
         budget=budget,
         verdict=verdict,
+        causes=tuple(causes_of(analysis.owners, analysis, budget)),
         unknown=() if on_tpus else tuple(_unknown(program)),
-        notes=(*named, *notes),
+        notes=named,
     )
 
 
@@ -94,3 +100,39 @@ def _unknown(program: Program) -> Iterator[str]:
             " device"
         )
     yield "what NCCL, CUDA, cuBLAS and kernels take outside of the pool"
+
+
+def report_of_forecast(
+    forecast: Forecast, target: Target, *, at: str | None = None
+) -> MemoryReport:
+    """Return the report of a compiled step; of several programs, of the one that needs most."""
+    compiled = _largest(forecast)
+    if compiled.compiled is None:
+        raise InputError(
+            "this program is scheduled already, and its file has no plan of its memory",
+            why="XLA's plan is in *.after_optimizations.hlo.pb of a dump, or made by a compile",
+            next="pass the program before XLA's passes",
+        )
+    plan = plan_from_proto(compiled.compiled.buffers)
+    if plan is None:
+        raise InputError(
+            "this compiler does not tell the plan of its memory",
+            why="libtpu tells it where it only schedules" if target.tpu is not None else None,
+            next="use --schedule-only" if target.tpu is not None else "use another jaxlib",
+        )
+    report = memory_report(
+        compiled.program,
+        plan,
+        target,
+        environment=compiled.settings.variables,
+        flags={**compiled.settings.flags, **dict(compiled.settings.options)},
+        fraction=compiled.memory.fraction,
+        at=at,
+    )
+    about = tuple(note for note in compiled.notes if "memory" in note)
+    return replace(report, notes=(*report.notes, *about))
+
+
+def _largest(forecast: Forecast) -> Forecast:
+    """Return the program of a step that needs most."""
+    return max(forecast.parts or (forecast,), key=lambda it: it.memory.peak_bytes or 0)
