@@ -187,7 +187,7 @@ class Owners:
 
     @property
     def _block_colors(self) -> Mapping[int, int]:
-        known = self.program.answers.get("block_colors")
+        known: dict[int, int] | None = self.program.answers.get("block_colors")
         if known is None:
             known = {
                 one.value: block.color
@@ -340,7 +340,7 @@ class Owners:
 
     @property
     def _read_by(self) -> Mapping[str, list[Argument]]:
-        known = self.program.answers.get("arguments_read")
+        known: dict[str, list[Argument]] | None = self.program.answers.get("arguments_read")
         if known is None:
             known = {}
             parameters = {

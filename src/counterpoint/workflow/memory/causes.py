@@ -84,10 +84,10 @@ def _early(owners: Owners, analysis: MemoryAnalysis) -> Iterator[MemoryCause]:
         if it is None or "broadcast" not in it.name:
             continue
         array = ArrayAt(it.name, first.index)
-        used = [
-            places[reader.name] for reader in owners.uses.readers(array) if reader.name in places
-        ]
-        if used and min(used) > peak:
+        readers = [reader for reader in owners.uses.readers(array) if reader.name in places]
+        if any(reader.computation in running for reader in readers):
+            continue  # the loop that fills it is running
+        if readers and min(places[reader.name] for reader in readers) > peak:
             size += first.size
     yield MemoryCause(
         what="zeros for gradients that the scheduler makes before the peak and uses after it",
