@@ -168,9 +168,16 @@ def plan_from_proto(data: bytes, where: str = "the module") -> BufferPlan | None
         proto = _MESSAGES["HloProto"].FromString(data)
     except DecodeError:
         return None
-    if not proto.buffer_assignment:
-        return None
+    if not proto.buffer_assignment or not _is_module(proto.hlo_module):
+        return None  # a bare module, which has other things in these fields
     return plan_of(proto.buffer_assignment, proto.hlo_module, where)
+
+
+def _is_module(data: bytes) -> bool:
+    try:
+        return len(_MESSAGES["Module"].FromString(data).computations) > 0
+    except DecodeError:
+        return False
 
 
 def plan_of(assignment: bytes, module: bytes, where: str = "the module") -> BufferPlan:
