@@ -1,6 +1,6 @@
 """How `explain --executor` grows with hosts: 1 to 1,024 synthetic ones of 8 GPUs x 10 steps.
 
-Profiles are generated in batches, reduced to digests, and deleted, so that the disk holds few. The
+Profiles are generated in batches, reduced to extracts, and deleted, so that the disk holds few. The
 driver is a process of its own, whose peak memory counts; generation is not measured.
 
     python benchmarks/fleet.py
@@ -24,7 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from counterpoint.fleet.tasks import DigestExecutor
+from counterpoint.fleet.tasks import ExtractExecutor
 
 BATCH = 32
 MEMORY = 2 << 30
@@ -36,14 +36,14 @@ def main() -> int:
     parser.add_argument("--hosts", default="1,8,64,1024")
     parser.add_argument("--executor", choices=("local", "ray"), default="local")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--keep", help="write the digests of the last size to this file")
+    parser.add_argument("--keep", help="write the extracts of the last size to this file")
     parser.add_argument("--drive", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.drive:
         drive(options.executor, options.workers, options.keep)
         return 0
     print(
-        "| hosts | MB read | seconds | CPU s | CPU s per host | driver's peak MB | KB of digest |"
+        "| hosts | MB read | seconds | CPU s | CPU s per host | driver's peak MB | KB of extract |"
     )
     print(
         "| ----: | ------: | ------: | ----: | -------------: | ---------------: | -----------: |"
@@ -54,7 +54,7 @@ def main() -> int:
         print(
             f"| {count:,} | {told['read_bytes'] / 1e6:,.0f} | {told['seconds']:,.1f} | {cpu:,.1f} |"
             f" {cpu / count:.2f} | {told['peak_bytes'] / 1e6:,.0f} |"
-            f" {told['digest_bytes'] / count / 1e3:,.0f} |",
+            f" {told['extract_bytes'] / count / 1e3:,.0f} |",
             flush=True,
         )
         print(f"<!-- {told['late']} -->", flush=True)
@@ -100,17 +100,17 @@ def batches(hosts: int, into: Path) -> Iterator[list[Path]]:
 
 def drive(executor: str, workers: int, keep: str | None) -> None:
     """Reduce batches until there are no more, then arrange and summarize all of them."""
-    from counterpoint.fleet.digest import merge, to_bytes
+    from counterpoint.fleet.extract import merge, to_bytes
     from counterpoint.fleet.fleet import arrange
     from counterpoint.fleet.summary import summarize
-    from counterpoint.fleet.tasks import gather_digests
+    from counterpoint.fleet.tasks import gather_extracts
 
     chosen = made(executor, workers)
     whole, seconds, read_bytes, last = None, 0.0, 0, None
     for line in sys.stdin:
         began = time.perf_counter()
-        last = gather_digests(json.loads(line), chosen, memory_bytes=MEMORY, strict=True)
-        whole = last.digests if whole is None else merge(whole, last.digests)
+        last = gather_extracts(json.loads(line), chosen, memory_bytes=MEMORY, strict=True)
+        whole = last.extracts if whole is None else merge(whole, last.extracts)
         read_bytes += last.read_bytes
         seconds += time.perf_counter() - began
         print("done", flush=True)
@@ -125,7 +125,7 @@ def drive(executor: str, workers: int, keep: str | None) -> None:
         "cpu_s": sum(each.ru_utime + each.ru_stime for each in used),
         "read_bytes": read_bytes,
         "peak_bytes": used[0].ru_maxrss * 1024,
-        "digest_bytes": len(to_bytes(whole)),
+        "extract_bytes": len(to_bytes(whole)),
         "late": [(late.kind, late.name, late.late_steps) for late in summary.late],
     }
     if keep:
@@ -133,7 +133,7 @@ def drive(executor: str, workers: int, keep: str | None) -> None:
     print(json.dumps(told), flush=True)
 
 
-def made(executor: str, workers: int) -> DigestExecutor:
+def made(executor: str, workers: int) -> ExtractExecutor:
     """The executor with so many workers; of Ray a cluster of its own."""
     if executor == "local":
         from counterpoint.fleet.local import LocalExecutor

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from counterpoint.compile.pool import Pool
-from counterpoint.pgle.evidence import VERBOSE_LOG
+from counterpoint.pgle.compiler_log import VERBOSE_LOG
 from golden_files import Golden
 from json_schemas_checked import checked
 from lowered import Lowered, lower_step

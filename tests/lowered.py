@@ -17,7 +17,7 @@ from counterpoint.core.errors import CounterpointError
 from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo.model.program import Program
-from counterpoint.pgle.evidence import VERBOSE_LOG
+from counterpoint.pgle.compiler_log import VERBOSE_LOG
 from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.fleet.fleet import Fleet, FleetHost
-from counterpoint.fleet.tasks import DIGESTS, Order, Reduction, reduce_profile
+from counterpoint.fleet.tasks import EXTRACTS, Order, Reduction, reduce_profile
 from counterpoint.fleet.topology import HostPlace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -51,7 +51,7 @@ class TasksHere:
     retried = 0
 
     def run(
-        self, names: Sequence[str], memory_bytes: int, order: Order = DIGESTS
+        self, names: Sequence[str], memory_bytes: int, order: Order = EXTRACTS
     ) -> Generator[Reduction]:
         """Yield the outcome of each task."""
         for name in names:

@@ -11,7 +11,7 @@ from typing import Final
 
 from counterpoint.flags.catalogue.about import (
     PageSetting,
-    SettingReader,
+    ReadingProgram,
     WebPage,
     documentation_of,
     pages,
@@ -48,11 +48,11 @@ _COLUMNS: Final = ("setting", "the page", *("0.6.2", "0.8.3", "0.10.2", "0.12"))
 _LAST_COLUMNS: Final = ("instead", "default today", "default already?", "recipe")
 _SHORT: Final = {FlagState.OPTION: "option", FlagState.UNREAD: "nobody"}
 _OTHERS: Final = {
-    SettingReader.NCCL: "NCCL",
-    SettingReader.CUDA: "CUDA",
-    SettingReader.LIBTPU: "libtpu",
-    SettingReader.LEVANTER: "Levanter",
-    SettingReader.KERNEL: "Linux",
+    ReadingProgram.NCCL: "NCCL",
+    ReadingProgram.CUDA: "CUDA",
+    ReadingProgram.LIBTPU: "libtpu",
+    ReadingProgram.LEVANTER: "Levanter",
+    ReadingProgram.KERNEL: "Linux",
 }
 _LONGEST: Final = 48
 _SOME: Final = 3
@@ -145,7 +145,7 @@ def _instead(advice: PageSetting, state: FlagState, today: Release) -> str:
         return ", ".join(f"`{one}`" for one in use)
     if state in (FlagState.GONE, FlagState.UNREAD, FlagState.NO_OP):
         return "remove it"
-    if text and text.kind is SettingReader.LIBTPU:
+    if text and text.kind is ReadingProgram.LIBTPU:
         return "`LIBTPU_INIT_ARGS`"
     return _other_values(advice, today)
 

@@ -219,7 +219,7 @@ def test_without_jax_nothing_happens(tmp_path: Path) -> None:
         """,
         {},
     )
-    loaded = ["_counterpoint_arrival", "_counterpoint_agent"]
+    loaded = ["_counterpoint_import_hook", "_counterpoint_agent"]
     assert left.out == f"{loaded} False False\n[]\n", left.err
     assert not left.rank.exists()
 

@@ -47,11 +47,11 @@ from counterpoint.capture.agent.window import (
 )
 from counterpoint.capture.environment import AGENT
 from counterpoint.core.injection import SITE
-from counterpoint.core.injection.arrival import when_loaded
+from counterpoint.core.injection.import_hook import when_loaded
 
 EMULATOR = Path(counterpoint.lowering.__file__).parent / "emulator"
 ENTERING = [
-    SITE.parent / "arrival.py",
+    SITE.parent / "import_hook.py",
     *(path for place in (AGENT, EMULATOR, SITE) for path in place.rglob("*.py")),
 ]
 

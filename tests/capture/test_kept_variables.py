@@ -19,16 +19,16 @@ from counterpoint.core import parse_json
 from counterpoint.core.injection import PROGRAM, KeptVariables, flags_in, is_noted
 from counterpoint.flags.settings import Settings
 from counterpoint.report.flags.settings_document import counting
-from counterpoint.runs.origins import (
+from counterpoint.runs.run import Run, RunSettings
+from counterpoint.runs.setting_history import (
     INHERITED,
     REQUESTED,
     SCRIPT,
-    SettingOrigin,
+    SettingHistory,
     SettingWrite,
-    origins_of,
-    setting_origins,
+    histories_of,
+    setting_histories,
 )
-from counterpoint.runs.run import Run, RunSettings
 
 ASKED = ("xla_a", "1", "--xla_a=1")
 
@@ -314,10 +314,12 @@ def test_flags_that_a_program_sets_between_jax_and_its_first_device_do_not_keep_
 
 
 @pytest.mark.system
-def test_each_flag_has_its_origin(overridden: Run) -> None:
+def test_each_flag_has_its_history(overridden: Run) -> None:
     process = overridden.ranks[0].processes[0]
     rank = overridden.ranks[0]
-    found = {origin.name: origin for origin in setting_origins(overridden.settings, process, rank)}
+    found = {
+        history.name: history for history in setting_histories(overridden.settings, process, rank)
+    }
     triton = found["xla_gpu_enable_triton_gemm"]
     assert [(write.by, write.value) for write in triton.writes] == [
         (REQUESTED, "false"),
@@ -342,7 +344,7 @@ def test_each_flag_has_its_origin(overridden: Run) -> None:
 def writes(passed: str, settings: RunSettings, variable: str = "XLA_FLAGS") -> dict[str, list[Any]]:
     """The writes of each flag of a program that changes nothing, after an inherited --a=0."""
     facts = {"passed": {variable: passed}}
-    found = origins_of(facts, settings, None, {variable: "--a=0 --gone=1"})
+    found = histories_of(facts, settings, None, {variable: "--a=0 --gone=1"})
     return {it.name: [(write.by, write.value) for write in it.writes] for it in found}
 
 
@@ -377,8 +379,8 @@ def test_flags_of_libtpu_that_the_command_replaces_are_there() -> None:
 def test_values_that_xla_combines_count_all(
     name: str, values: list[str | None], counts: list[bool]
 ) -> None:
-    origin = SettingOrigin(name, "XLA_FLAGS", tuple(SettingWrite(it, "x") for it in values))
-    assert counting(origin) == counts
+    history = SettingHistory(name, "XLA_FLAGS", tuple(SettingWrite(it, "x") for it in values))
+    assert counting(history) == counts
 
 
 @pytest.mark.system

@@ -17,9 +17,9 @@ from counterpoint.core.basis import Unknown
 from counterpoint.report.pgle.feedback_document import times_line
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.reader import read_run
-from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import Run, RunSettings
 from counterpoint.runs.scores import Score
+from counterpoint.runs.writer import RankStart, RunStart, RunWriter
 
 STEP = ("jit_step", 7)
 HLO = {"fusion.1": "fusion", "all-reduce.1": "all-reduce"}

@@ -19,8 +19,8 @@ from command_line import in_process
 from counterpoint.cli.output import check_output
 from counterpoint.core.errors import UsageError
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
-from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
+from counterpoint.runs.writer import RankStart, RunStart, RunWriter
 from golden_files import Golden
 from transcripts import Transcript
 

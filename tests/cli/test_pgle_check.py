@@ -20,8 +20,8 @@ from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
-from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
+from counterpoint.runs.writer import RankStart, RunStart, RunWriter
 from golden_files import Golden
 from transcripts import Transcript, next_command
 

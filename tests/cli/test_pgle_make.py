@@ -15,8 +15,8 @@ from xspace_builder import MS, US, field_bytes, host, kernel, metadata, nvidia, 
 from counterpoint.cli.app import main
 from counterpoint.pgle.profiles.files import read_profile
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
-from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
+from counterpoint.runs.writer import RankStart, RunStart, RunWriter
 from counterpoint.timeline.reading import read
 from counterpoint.timeline.storage.parquet import write_parquet
 from golden_files import Golden

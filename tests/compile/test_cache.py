@@ -17,7 +17,7 @@ from counterpoint.compile.inputs.workload import Workload, load_workload
 from counterpoint.compile.job import ProgramForm
 from counterpoint.compile.pool import compile_all
 from counterpoint.compile.task import CompileTask
-from counterpoint.core.documents import cache_directory
+from counterpoint.core.cache import cache_directory
 from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered
 

@@ -18,8 +18,8 @@ from counterpoint.compile.job import ProgramForm
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo.wire_schema import message_classes
-from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
+from counterpoint.runs.writer import RankStart, RunStart, RunWriter
 
 SCHEDULED = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
 """A step for eight GPUs, as XLA leaves it."""

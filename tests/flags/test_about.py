@@ -10,9 +10,9 @@ from importlib import resources
 import pytest
 
 from counterpoint.flags.catalogue.about import (
+    ReadingProgram,
     SettingDocumentation,
     SettingNote,
-    SettingReader,
     all_documentation,
     documentation_of,
 )
@@ -85,7 +85,7 @@ def test_an_entry_is_complete_and_about_names_that_exist(entry: SettingDocumenta
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_an_entry_names_the_reader_that_takes_the_name(entry: SettingDocumentation) -> None:
     other = OTHERS.get(entry.name)
-    assert entry.kind is (other.reader if other else SettingReader.XLA)
+    assert entry.kind is (other.reader if other else ReadingProgram.XLA)
 
 
 def test_a_flag_that_is_gone_and_has_an_heir_says_so_in_both_places() -> None:
@@ -172,7 +172,11 @@ def test_a_variable_has_a_text_and_takes_its_own_default(variable: DocumentedSet
 def test_defaults_of_jax_are_those_of_the_release() -> None:
     today = release(releases()[-1])
     for variable in variables().values():
-        if variable.reader is SettingReader.JAX and variable.default and variable.name in today.jax:
+        if (
+            variable.reader is ReadingProgram.JAX
+            and variable.default
+            and variable.name in today.jax
+        ):
             assert variable.is_default(today.jax[variable.name]), variable.name
 
 

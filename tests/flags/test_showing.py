@@ -7,7 +7,7 @@ import json
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags.catalogue.about import SettingReader
+from counterpoint.flags.catalogue.about import ReadingProgram
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.history import FlagState
@@ -159,7 +159,7 @@ def test_what_only_the_release_knows_is_shown_without_a_text(today: Release) -> 
     assert shown.flag
     option = show("jax_debug_infs", today)
     assert option.about is None
-    assert (option.reader, option.default) == (SettingReader.JAX, "false")
+    assert (option.reader, option.default) == (ReadingProgram.JAX, "false")
     assert show("NCCL_CHECK_POINTERS=1", today).verdicts == ()
 
 

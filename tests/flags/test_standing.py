@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from counterpoint.flags.catalogue.about import SettingReader, documentation_of, pages
+from counterpoint.flags.catalogue.about import ReadingProgram, documentation_of, pages
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.history import FlagState, default_of, is_default, state_of
 from counterpoint.flags.probe import probe_flags
@@ -152,11 +152,11 @@ def test_every_setting_of_a_page_has_a_text() -> None:
     assert all(documentation_of(name) for name in SETTINGS)
     readers = {entry.kind for name in SETTINGS if (entry := documentation_of(name))}
     assert readers >= {
-        SettingReader.XLA,
-        SettingReader.JAX,
-        SettingReader.NCCL,
-        SettingReader.CUDA,
-        SettingReader.LIBTPU,
+        ReadingProgram.XLA,
+        ReadingProgram.JAX,
+        ReadingProgram.NCCL,
+        ReadingProgram.CUDA,
+        ReadingProgram.LIBTPU,
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from command_line import in_process
 from counterpoint.fleet.collectives import find_collectives
-from counterpoint.fleet.digest import group_numbers, make_digest, merge
+from counterpoint.fleet.extract import group_numbers, make_extract, merge
 from counterpoint.fleet.fleet import STAYS, Fleet, arrange
 from counterpoint.timeline.reading import read
 from made_fleet import fleet_of, write_profiles
@@ -98,15 +98,15 @@ def test_groups_are_unknown_if_hosts_are_missing() -> None:
 def test_real_groups_are_those_of_the_program(tmp_path: Path) -> None:
     """The made-up run transfers for 150, 120, 60 and 30 us; groups are pairs, fours and all."""
     paths = write_profiles(tmp_path)
-    fleet = arrange(merge(*(make_digest(read(path)) for path in paths)))
+    fleet = arrange(merge(*(make_extract(read(path)) for path in paths)))
     found = {each.op: each for each in find_collectives(fleet)}
     assert {each.group_size for each in found.values()} == {2, 4, 8}
     least = {op: each.least_ms for op, each in found.items()}
     assert least["all-gather-start.0f"] == pytest.approx(0.15, rel=0.01)
     assert least["all-reduce-start.1"] == pytest.approx(0.12, rel=0.01)
     assert least["all-reduce.norm"] == pytest.approx(0.03, rel=0.01)
-    kept = tmp_path / "all.digest.parquet"
-    merge(*(make_digest(read(path)) for path in paths)).write_parquet(kept)
+    kept = tmp_path / "all.extract.parquet"
+    merge(*(make_extract(read(path)) for path in paths)).write_parquet(kept)
     page = tmp_path / "page.html"
     done = in_process("network", kept, "--executor", "local", "--jobs", 1, "--html", page)
     assert done.returncode == 0, done.stderr

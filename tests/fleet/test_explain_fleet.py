@@ -17,11 +17,11 @@ from command_line import in_process
 from counterpoint.cli.view_inputs import ViewOptions, open_input
 from counterpoint.core import InputError, UsageError
 from counterpoint.fleet import local
-from counterpoint.fleet.digest import to_bytes
+from counterpoint.fleet.extract import to_bytes
 from counterpoint.fleet.fleet import arrange
 from counterpoint.fleet.local import LocalExecutor
 from counterpoint.fleet.summary import summarize
-from counterpoint.fleet.tasks import Gathering, gather_digests
+from counterpoint.fleet.tasks import Gathering, gather_extracts
 from counterpoint.timeline import remote
 from counterpoint.view.page import LivePage
 from golden_files import Golden, cases
@@ -38,7 +38,7 @@ def profiles(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def gathered(profiles: list[Path]) -> Gathering:
-    return gather_digests([str(profiles[0].parent)], TasksHere(), memory_bytes=MEMORY)
+    return gather_extracts([str(profiles[0].parent)], TasksHere(), memory_bytes=MEMORY)
 
 
 def answer(*words: object) -> dict[str, Any]:
@@ -51,8 +51,8 @@ def test_the_straggler_is_found(profiles: list[Path], tmp_path: Path) -> None:
     places = tmp_path / "places.csv"
     rows = [f"host-0{number},r{number // 2},p" for number in range(4)]
     places.write_text("\n".join(["host,rack,pod", *rows]))
-    kept = tmp_path / "all.digest.parquet"
-    options = ("--topology", places, "--jobs", 2, "--digest", kept)
+    kept = tmp_path / "all.extract.parquet"
+    options = ("--topology", places, "--jobs", 2, "--extracts", kept)
     found = answer(profiles[0].parent, *options)
     assert [(late["kind"], late["name"]) for late in found["late"]] == [
         ("device", "host-02 device 1")
@@ -65,7 +65,7 @@ def test_the_straggler_is_found(profiles: list[Path], tmp_path: Path) -> None:
     for host in found["hosts"]:
         assert len(host["each_ms"]) == len(found["step_numbers"]) == found["steps"]
         assert median(host["each_ms"]) == pytest.approx(host["step_ms"])
-    # Kept digests say the same.
+    # Kept extracts say the same.
     again = answer(kept, "--topology", places)
     for name in ("late", "hosts", "step_ms", "builds"):
         assert again[name] == found[name]
@@ -102,14 +102,14 @@ def test_the_text(golden: Golden, tmp_path: Path) -> None:
 def test_parts_add_up_to_the_median_step_of_the_fleet_and_of_each_host(
     gathered: Gathering,
 ) -> None:
-    """By an own calculation on the digests; a step with a checkpoint does not disturb it."""
+    """By an own calculation on the extracts; a step with a checkpoint does not disturb it."""
     steps = (
-        gathered.digests.select("host", "steps").explode("steps").unnest("steps")
+        gathered.extracts.select("host", "steps").explode("steps").unnest("steps")
     ).with_columns(pl.col("^.*_ps$") / 1e9)
     slow = (pl.col("step") == steps["step"].max()) & (pl.col("host") == "host-01")
     more = pl.when(slow).then(900.0).otherwise(0.0)
     steps = steps.with_columns(pl.col("idle_ps") + more, pl.col("end_ps") + more)
-    told = gathered.digests.with_columns(
+    told = gathered.extracts.with_columns(
         steps=steps.with_columns((pl.col("^.*_ps$") * 1e9).cast(pl.Int64))
         .group_by("host", maintain_order=True)
         .agg(each=pl.struct(pl.exclude("host")))["each"]
@@ -128,12 +128,12 @@ def test_parts_add_up_to_the_median_step_of_the_fleet_and_of_each_host(
         assert 0 <= rest < 0.2  # exposed copies, which the table leaves out
 
 
-def test_view_opens_kept_digests_as_the_page_of_explain(
+def test_view_opens_kept_extracts_as_the_page_of_explain(
     profiles: list[Path], tmp_path: Path
 ) -> None:
-    kept, page = tmp_path / "kept" / "all.digest.parquet", tmp_path / "page.html"
+    kept, page = tmp_path / "kept" / "all.extract.parquet", tmp_path / "page.html"
     kept.parent.mkdir()
-    answer(profiles[0].parent, "--digest", kept)
+    answer(profiles[0].parent, "--extracts", kept)
     done = in_process("explain", kept, "--executor", "local", "--html", page)
     assert done.returncode == 0, done.stderr
     found = re.search(r'id="counterpoint-page">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
@@ -220,12 +220,12 @@ def test_a_topology_that_is_refused_says_how_to_write_one(
     said(done.stderr)
 
 
-def test_a_file_of_digests_without_its_suffix_is_refused_with_the_right_name(
+def test_a_file_of_extracts_without_its_suffix_is_refused_with_the_right_name(
     profiles: list[Path],
 ) -> None:
-    done = in_process("explain", profiles[0].parent, "--executor", "local", "--digest", "all")
+    done = in_process("explain", profiles[0].parent, "--executor", "local", "--extracts", "all")
     assert done.returncode == 2
-    assert done.stderr.strip().endswith("--digest all.digest.parquet")
+    assert done.stderr.strip().endswith("--extracts all.extract.parquet")
 
 
 def test_where_no_step_is_whole_the_step_time_is_unknown(tmp_path: Path) -> None:
@@ -249,9 +249,9 @@ def test_of_one_step_no_spread_is_known_and_more_are_asked_for(tmp_path: Path) -
 
 def test_devices_are_counted_by_chip(gathered: Gathering, tmp_path: Path) -> None:
     """A profile whose chip is not recorded was counted as one of the others'."""
-    kept = tmp_path / "all.digest.parquet"
+    kept = tmp_path / "all.extract.parquet"
     known = pl.when(pl.col("host") != "host-01").then("chip")
-    kept.write_bytes(to_bytes(gathered.digests.with_columns(chip=known)))
+    kept.write_bytes(to_bytes(gathered.extracts.with_columns(chip=known)))
     text = in_process("explain", kept, "--executor", "local").stdout
     assert "4 hosts, 6 x H100 SXM (gpu) and 2 x gpu (chip not recorded)" in text
 
@@ -299,20 +299,20 @@ def test_a_killed_process_is_replaced_and_its_task_repeated(
     )
     (tmp_path / "empty.xplane.pb").write_bytes(b"")
     names = [str(profiles[0].parent), str(tmp_path)]
-    found = gather_digests(names, LocalExecutor(2), memory_bytes=MEMORY)
+    found = gather_extracts(names, LocalExecutor(2), memory_bytes=MEMORY)
     assert marker.exists()
     assert found.retried == 1
     assert [Path(each.name).name for each in found.failures] == ["empty.xplane.pb"]
-    here = gather_digests(names, TasksHere(), memory_bytes=MEMORY)
+    here = gather_extracts(names, TasksHere(), memory_bytes=MEMORY)
     assert found.failures == here.failures
-    assert found.digests.equals(gathered.digests)
+    assert found.extracts.equals(gathered.extracts)
 
 
 def test_the_driver_holds_little_per_host(gathered: Gathering) -> None:
-    """Rows of a digest are limited, whatever its profile has: 1,024 hosts are 2 GB at most."""
+    """Rows of an extract are limited, whatever its profile has: 1,024 hosts are 2 GB at most."""
     rows = {
-        name: max(gathered.digests[name].list.len())
-        for name, kind in gathered.digests.schema.items()
+        name: max(gathered.extracts[name].list.len())
+        for name, kind in gathered.extracts.schema.items()
         if isinstance(kind, pl.List)
     }
     assert rows["ops"] <= 200
@@ -326,8 +326,8 @@ def test_the_driver_holds_little_per_host(gathered: Gathering) -> None:
         (("--executor", "local", "--step", "3"), "--step"),
         (("--executor", "local", "--ray-address", "a:1"), "--ray-address"),
         (("--strict",), "--strict needs --executor"),
-        (("--executor", "local", "--digest", "x.csv"), "x.csv"),
-        (("--executor", "local", "--digest", "x.parquet"), "x.parquet"),
+        (("--executor", "local", "--extracts", "x.csv"), "x.csv"),
+        (("--executor", "local", "--extracts", "x.parquet"), "x.parquet"),
         (("--executor", "local", "--topology", "none.csv"), "none.csv"),
     ],
 )
@@ -353,18 +353,18 @@ def test_what_a_store_keeps_cutting_off_is_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The other hosts give the same digests as from files."""
+    """The other hosts give the same extracts as from files."""
     monkeypatch.setenv("COUNTERPOINT_CACHE", str(tmp_path))
     monkeypatch.setattr(remote, "PAUSES_S", (0.01, 0.01, 0.01))
     with web_store() as store:
         for path in profiles:
             store.files[f"/run/{path.name}"] = path.read_bytes()
         store.status["/run/host-01.xplane.pb"] = 503
-        found = gather_digests([f"{store.base}/run/"], LocalExecutor(1), memory_bytes=MEMORY)
+        found = gather_extracts([f"{store.base}/run/"], LocalExecutor(1), memory_bytes=MEMORY)
     assert [each.name[-22:] for each in found.failures] == ["/run/host-01.xplane.pb"]
     assert "HTTP 503" in str(found.failures[0].failure)
-    rest = gathered.digests.filter(pl.col("host") != "host-01")
-    assert found.digests.drop("source").equals(rest.drop("source"))
+    rest = gathered.extracts.filter(pl.col("host") != "host-01")
+    assert found.extracts.drop("source").equals(rest.drop("source"))
 
 
 def test_a_url_that_is_refused_by_name_is_left_out_among_others(
@@ -375,12 +375,12 @@ def test_a_url_that_is_refused_by_name_is_left_out_among_others(
             store.files[f"/run/{path.name}"] = path.read_bytes()
         store.status["/run/host-01.xplane.pb"] = 403
         names = [f"{store.base}/run/{path.name}" for path in profiles]
-        found = gather_digests(names, LocalExecutor(1), memory_bytes=MEMORY)
+        found = gather_extracts(names, LocalExecutor(1), memory_bytes=MEMORY)
         with pytest.raises(InputError, match="refuses access"):
-            gather_digests(names, LocalExecutor(1), memory_bytes=MEMORY, strict=True)
+            gather_extracts(names, LocalExecutor(1), memory_bytes=MEMORY, strict=True)
     assert [each.name[-22:] for each in found.failures] == ["/run/host-01.xplane.pb"]
-    rest = gathered.digests.filter(pl.col("host") != "host-01")
-    assert found.digests.drop("source").equals(rest.drop("source"))
+    rest = gathered.extracts.filter(pl.col("host") != "host-01")
+    assert found.extracts.drop("source").equals(rest.drop("source"))
 
 
 def test_a_profile_that_is_cut_off_keeps_its_whole_steps(
@@ -406,9 +406,9 @@ def test_no_cluster_is_one_clear_error(profiles: list[Path]) -> None:
 def test_a_host_that_the_topology_does_not_name_is_named(
     gathered: Gathering, tmp_path: Path
 ) -> None:
-    places, kept = tmp_path / "places.csv", tmp_path / "all.digest.parquet"
+    places, kept = tmp_path / "places.csv", tmp_path / "all.extract.parquet"
     places.write_text("host,rack\nhost-00,r1\nhost-02,r2\nelsewhere,r3\n")
-    kept.write_bytes(to_bytes(gathered.digests))
+    kept.write_bytes(to_bytes(gathered.extracts))
     words = ("explain", kept, "--executor", "local", "--jobs", 1)
     found = json.loads(in_process(*words, "--topology", places, "--json").stdout)
     assert [host["name"] for host in found["hosts"] if not host["rack"]] == ["host-01", "host-03"]
@@ -422,12 +422,12 @@ def test_a_host_that_the_topology_does_not_name_is_named(
 def test_chaos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 64 hosts 3 are cut off to nothing, 2 are refused by the store, and a worker is killed.
 
-    The others give the same digests as by themselves, and the lost ones are named.
+    The others give the same extracts as by themselves, and the lost ones are named.
     """
     paths = write_profiles(tmp_path / "run", hosts=64, slow=21)
     lost, refused = (7, 30, 55), (11, 40)
     rest = [path for at, path in enumerate(paths) if at not in (*lost, *refused)]
-    whole = gather_digests([*map(str, rest)], LocalExecutor(2), memory_bytes=MEMORY)
+    whole = gather_extracts([*map(str, rest)], LocalExecutor(2), memory_bytes=MEMORY)
     marker = tmp_path / "killed"
     monkeypatch.setattr(
         local,
@@ -442,8 +442,8 @@ def test_chaos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             store.files[f"/run/{path.name}"] = data[:100] if at in lost else data
             if at in refused:
                 store.status[f"/run/{path.name}"] = 403
-        found = gather_digests([f"{store.base}/run/"], LocalExecutor(2), memory_bytes=MEMORY)
+        found = gather_extracts([f"{store.base}/run/"], LocalExecutor(2), memory_bytes=MEMORY)
     assert found.retried == 1
     named = sorted(each.name.rpartition("/")[2] for each in found.failures)
     assert named == sorted(paths[at].name for at in (*lost, *refused))
-    assert found.digests.drop("source").equals(whole.digests.drop("source"))
+    assert found.extracts.drop("source").equals(whole.extracts.drop("source"))

@@ -9,7 +9,7 @@ import pytest
 
 from command_line import in_process
 from counterpoint.core import InputError
-from counterpoint.fleet.digest import make_digest, merge
+from counterpoint.fleet.extract import make_extract, merge
 from counterpoint.fleet.products import make_product, merge_costs
 from counterpoint.fleet.tasks import reduce_profile
 from counterpoint.pgle.making.make import make_profile
@@ -42,12 +42,12 @@ def test_each_host_is_stored_by_itself(profiles: list[Path], tmp_path: Path) -> 
     assert "left out: " in done.stderr
     assert "host-01" in done.stderr
     assert sorted(each.name for each in out.iterdir()) == ["host-00", "host-02", "host-03"]
-    # A stored host gives the digest of its profile, and so does a task that is given it.
+    # A stored host gives the extract of its profile, and so does a task that is given it.
     stored = reduce_profile(str(out / "host-02"), 1 << 30)
     assert stored.read_bytes > 0
-    assert stored.digest is not None
-    told = make_digest(read(profiles[2])).drop("source", "notes")
-    assert make_digest(read(out / "host-02")).drop("source", "notes").equals(told)
+    assert stored.product is not None
+    told = make_extract(read(profiles[2])).drop("source", "notes")
+    assert make_extract(read(out / "host-02")).drop("source", "notes").equals(told)
     again = in_process(*words)
     assert again.returncode == 2
     assert "exists" in again.stderr
@@ -167,8 +167,8 @@ def test_pgle_make_has_its_tasks(
 
 
 def test_merging_takes_hosts_in_any_order(profiles: list[Path]) -> None:
-    digests = [make_digest(read(path)) for path in profiles]
-    assert merge(*digests).equals(merge(*reversed(digests)))
+    extracts = [make_extract(read(path)) for path in profiles]
+    assert merge(*extracts).equals(merge(*reversed(extracts)))
     made = {str(path): make_product("costs", read(path), str(path)) for path in profiles}
     backward = dict(reversed(made.items()))
     assert merge_costs(made, ()).profile == merge_costs(backward, ()).profile

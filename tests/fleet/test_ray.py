@@ -1,4 +1,4 @@
-"""Tasks on a real cluster of Ray give the same digests, also when a worker is killed."""
+"""Tasks on a real cluster of Ray give the same extracts, also when a worker is killed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from command_line import in_process
 from counterpoint.fleet import cluster as fleet_cluster
 from counterpoint.fleet.cluster import RayExecutor
 from counterpoint.fleet.local import LocalExecutor
-from counterpoint.fleet.tasks import gather_digests
+from counterpoint.fleet.tasks import gather_extracts
 from made_fleet import killed_at, killed_once, write_profiles
 
 MEMORY = 1 << 30
@@ -35,11 +35,11 @@ def cluster() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_the_same_digests_as_here(profiles: list[Path]) -> None:
+def test_the_same_extracts_as_here(profiles: list[Path]) -> None:
     names = [str(profiles[0].parent)]
-    here = gather_digests(names, LocalExecutor(1), memory_bytes=MEMORY)
-    there = gather_digests(names, RayExecutor(), memory_bytes=MEMORY)
-    assert there.digests.equals(here.digests)
+    here = gather_extracts(names, LocalExecutor(1), memory_bytes=MEMORY)
+    there = gather_extracts(names, RayExecutor(), memory_bytes=MEMORY)
+    assert there.extracts.equals(here.extracts)
     assert there.read_bytes == here.read_bytes
     done = in_process("explain", *names, "--executor", "ray", "--json")
     assert done.returncode == 0, done.stderr
@@ -54,11 +54,11 @@ def test_a_killed_worker_costs_nothing_but_time(
     marker = tmp_path / "killed"
     monkeypatch.setattr(fleet_cluster, "reduce_profile", killed_once(str(marker)))
     names = [str(profiles[0].parent), str(tmp_path)]
-    found = gather_digests(names, RayExecutor(), memory_bytes=MEMORY)
+    found = gather_extracts(names, RayExecutor(), memory_bytes=MEMORY)
     assert marker.exists()
     assert found.retried == 1
     assert [Path(each.name).name for each in found.failures] == ["a.xplane.pb"]
-    assert len(found.digests) == len(profiles)
+    assert len(found.extracts) == len(profiles)
 
 
 @pytest.mark.usefixtures("cluster")

@@ -128,13 +128,13 @@ def _study(path: Path) -> None:
 
 def _log(path: Path) -> None:
     from counterpoint.capture.steps import step_of
-    from counterpoint.pgle.evidence import read_evidence
+    from counterpoint.pgle.compiler_log import read_compiler_log
     from counterpoint.runs.reports import is_debug_options, parse_debug_options
 
     text = path.read_bytes().decode("utf-8", "replace")
     for line in text.splitlines():
         step_of(line)
-    read_evidence(text)
+    read_compiler_log(text)
     if is_debug_options(text):
         parse_debug_options(text)
 

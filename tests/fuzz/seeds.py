@@ -421,8 +421,8 @@ xla_gpu_graph_level: 0
 
 def runs(scratch: Path) -> list[Seed]:
     from counterpoint.runs.outcomes import Outcome, OutcomeKind
-    from counterpoint.runs.recording import RankStart, RunStart, RunWriter
     from counterpoint.runs.run import RunSettings
+    from counterpoint.runs.writer import RankStart, RunStart, RunWriter
     from counterpoint.tune.study.directory import open_study
     from counterpoint.tune.study.records import StudyBegan
     from tune_studies import Made, arm

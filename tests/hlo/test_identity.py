@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.model.program import Program, launched, launches
-from counterpoint.hlo.origin import stable_key
+from counterpoint.hlo.provenance import stable_key
 
 
 def keys(program: Program, kind: Category | None = None) -> list[object]:

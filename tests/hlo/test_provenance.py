@@ -15,8 +15,8 @@ from counterpoint.hlo.description import describe
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, launched, launches
 from counterpoint.hlo.model.stack import Frame
-from counterpoint.hlo.origin import Scope, provenance, scope, user_frame
 from counterpoint.hlo.phase import Phase
+from counterpoint.hlo.provenance import Scope, provenance, scope, user_frame
 from counterpoint.hlo.reader import read_program
 
 STEP = "dump/module_0040.pjit__wrapped_step_fn.sm_8.0_gpu_after_optimizations.hlo.pb.xz"

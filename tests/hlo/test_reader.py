@@ -21,9 +21,9 @@ from counterpoint.hlo.description import describe
 from counterpoint.hlo.loops import trip_count
 from counterpoint.hlo.messages import MESSAGES
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import stable_key
 from counterpoint.hlo.proto_reader import program_from_proto
-from counterpoint.hlo.reader import program_digest, read_program
+from counterpoint.hlo.provenance import stable_key
+from counterpoint.hlo.reader import program_hash, read_program
 from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.hlo.wire_schema import message_classes
 from counterpoint.hlo.work import bytes_accessed, flops
@@ -58,10 +58,10 @@ def test_programs_in_use_share_computations() -> None:
 
 def test_a_digest_is_that_of_what_is_read() -> None:
     its_devices = PROTO + b"\x7a\x05\x1a\x03\x0a\x01\x07"  # of the assignment: device 7
-    assert program_digest(its_devices) == program_digest(PROTO)
+    assert program_hash(its_devices) == program_hash(PROTO)
     wrapped = MESSAGES["HloProto"](hlo_module=PROTO).SerializeToString()
     buffers = b"\x1a\x03\x0a\x01\x07"
-    assert program_digest(wrapped + buffers) == program_digest(PROTO)
+    assert program_hash(wrapped + buffers) == program_hash(PROTO)
     renamed = PROTO + b"\x0a\x05other"
     module = MESSAGES["Module"].FromString(PROTO)
     module.device_assignment.ClearField("computation_devices")
@@ -71,7 +71,7 @@ def test_a_digest_is_that_of_what_is_read() -> None:
     replicas = PROTO + b"\x7a\x02\x08\x07"
     text = TEXT.encode()
     digests = [
-        *map(program_digest, (PROTO, renamed, reordered, replicas, text, text + b" ", b"", b"junk"))
+        *map(program_hash, (PROTO, renamed, reordered, replicas, text, text + b" ", b"", b"junk"))
     ]
     assert len(set(digests)) == len(digests)
 

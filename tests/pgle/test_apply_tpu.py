@@ -14,11 +14,11 @@ from counterpoint.hlo.reader import read_program
 from counterpoint.pgle.applying.libtpu import (
     compute_costs,
     fit_by_names,
-    scheduler_evidence,
+    scheduler_log,
     tpu_profile,
 )
 from counterpoint.pgle.applying.movement import movement
-from counterpoint.pgle.evidence import ProfileUse
+from counterpoint.pgle.compiler_log import ProfileUse
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.pgle.staleness import ProfileFit
 from layers_of_products import COSTS
@@ -110,8 +110,8 @@ def test_a_name_that_stands_for_something_else_gets_no_cost(
     costs["convolution_tanh_fusion"] = 0.0
     given = tpu_profile(of(costs), compiled.program, without)
     assert not given.costs.costs
-    evidence, lines = scheduler_evidence(given.costs, without, without)
-    assert evidence.use is ProfileUse.NOT_USED
+    log, lines = scheduler_log(given.costs, without, without)
+    assert log.use is ProfileUse.NOT_USED
     assert not lines
 
 
@@ -143,12 +143,12 @@ def test_the_times_of_the_scheduler_prove_the_use(
     compiled: CompiledProgram, without: CompiledProgram, within: CompiledProgram
 ) -> None:
     asked = tpu_profile(of(COSTS), compiled.program, without).costs
-    evidence, lines = scheduler_evidence(asked, without, within)
-    assert evidence.use is ProfileUse.USED
-    assert evidence.modules[0].found == len(COSTS)
+    log, lines = scheduler_log(asked, without, within)
+    assert log.use is ProfileUse.USED
+    assert log.modules[0].found == len(COSTS)
     (line,) = (it for it in lines if it.startswith("convolution_tanh_fusion:"))
     assert line.count(" 7.000 us") == 2, "in the profile and in the schedule"
-    ignored, _ = scheduler_evidence(asked, without, without)
+    ignored, _ = scheduler_log(asked, without, without)
     assert ignored.use is ProfileUse.NOT_USED
     assert ignored.modules[0].found == 0
 
@@ -158,10 +158,10 @@ def test_costs_of_collectives_alone_are_proved_too(
 ) -> None:
     costs = {name: us for name, us in COSTS.items() if "tanh" not in name}
     asked = tpu_profile(of(costs), compiled.program, without).costs
-    assert scheduler_evidence(asked, without, within)[0].use is ProfileUse.USED
+    assert scheduler_log(asked, without, within)[0].use is ProfileUse.USED
     # Shorter than what hides them: the schedule has more than these times, but not because of them.
     short = tpu_profile(of(dict.fromkeys(costs, 0.5)), compiled.program, without).costs
-    assert scheduler_evidence(short, without, without)[0].use is ProfileUse.NOT_USED
+    assert scheduler_log(short, without, without)[0].use is ProfileUse.NOT_USED
 
 
 def test_longer_gathers_start_earlier(
@@ -185,7 +185,7 @@ def test_a_profile_of_another_program_is_foreign(compiled: CompiledProgram) -> N
 
 def test_a_program_that_the_scheduler_leaves_alone_has_no_times(compiled: CompiledProgram) -> None:
     # Without a dump, the worker sends the finished module.
-    evidence, lines = scheduler_evidence(of({"convolution_tanh_fusion": 7.0}), compiled, compiled)
-    assert evidence.use is ProfileUse.NOT_USED
-    assert "none to move" in evidence.reason
+    log, lines = scheduler_log(of({"convolution_tanh_fusion": 7.0}), compiled, compiled)
+    assert log.use is ProfileUse.NOT_USED
+    assert "none to move" in log.reason
     assert not lines

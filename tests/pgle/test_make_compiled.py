@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.hlo.model.program import launched, launches
 from counterpoint.hlo.schedule import is_done
-from counterpoint.pgle.evidence import ProfileUse, read_evidence
+from counterpoint.pgle.compiler_log import ProfileUse, read_compiler_log
 from counterpoint.pgle.making.make import make_profile
 from counterpoint.pgle.profiles.files import write_profile
 from counterpoint.timeline.hosts.assemble import assemble
@@ -55,8 +55,8 @@ def test_xla_misses_no_name_of_a_profile_of_all_that_ran(
     compilation = compiler.with_profile("step", path, **STRICT)
 
     assert compilation.error is None
-    evidence = read_evidence(compilation.log)
-    assert evidence.use is ProfileUse.USED
+    log = read_compiler_log(compilation.log)
+    assert log.use is ProfileUse.USED
     assert "Missing" not in compilation.log
 
 

@@ -20,8 +20,8 @@ from counterpoint.flags.versions import false_stops_scheduler
 from counterpoint.hlo.model.program import Program
 from counterpoint.pgle.checking.check import check_profile
 from counterpoint.pgle.checking.verdict import judge
+from counterpoint.pgle.compiler_log import VERBOSE_LOG, ProfileUse, read_compiler_log
 from counterpoint.pgle.complaints import ComplaintKind
-from counterpoint.pgle.evidence import VERBOSE_LOG, ProfileUse, read_evidence
 from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import (
     content_addressed,
@@ -86,7 +86,7 @@ def test_a_good_profile_changes_the_schedule(
 ) -> None:
     compilation = compiler.with_profile(MODEL, good)
     assert schedule(compilation) != schedule(plain)
-    assert read_evidence(compilation.log).use is ProfileUse.USED
+    assert read_compiler_log(compilation.log).use is ProfileUse.USED
 
 
 @pytest.mark.parametrize("name", ["good.txt", "good", "good.pbtxt.bak", "good.prototxt"])
@@ -98,9 +98,9 @@ def test_a_file_of_another_ending_is_ignored_in_silence(
     compilation = compiler.with_profile(MODEL, path)
     assert schedule(compilation) == schedule(plain)
     assert name not in compilation.log
-    evidence = read_evidence(compilation.log)
-    assert evidence.use is ProfileUse.NOT_USED
-    assert ".pbtxt" in evidence.reason
+    log = read_compiler_log(compilation.log)
+    assert log.use is ProfileUse.NOT_USED
+    assert ".pbtxt" in log.reason
     with pytest.raises(InputError, match="silently ignores"):
         read_profile(path)
 
@@ -110,9 +110,9 @@ def test_a_missing_file_fails_nothing(
 ) -> None:
     compilation = compiler.with_profile(MODEL, tmp_path / "absent.pbtxt", **strict(compiler))
     assert schedule(compilation) == schedule(plain)
-    evidence = read_evidence(compilation.log)
-    assert evidence.use is ProfileUse.NOT_USED
-    assert [it.kind for it in evidence.complaints] == [ComplaintKind.MISSING_FILE]
+    log = read_compiler_log(compilation.log)
+    assert log.use is ProfileUse.NOT_USED
+    assert [it.kind for it in log.complaints] == [ComplaintKind.MISSING_FILE]
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def test_a_damaged_file_fails_nothing(
     path.write_bytes(content)
     compilation = compiler.with_profile(MODEL, path, **strict(compiler))
     assert schedule(compilation) == schedule(plain)
-    evidence = read_evidence(compilation.log)
-    assert evidence.use is ProfileUse.NOT_USED
-    assert [it.kind for it in evidence.complaints] == [ComplaintKind.UNREADABLE]
+    log = read_compiler_log(compilation.log)
+    assert log.use is ProfileUse.NOT_USED
+    assert [it.kind for it in log.complaints] == [ComplaintKind.UNREADABLE]
     with pytest.raises(InputError):
         read_profile(path)
 
@@ -140,14 +140,14 @@ def test_a_directory_needs_a_file_of_the_modules_fingerprint(
     directory.mkdir()
     shutil.copy(good, directory / "step.pbtxt")
     compilation = compiler.with_profile(MODEL, directory)
-    assert read_evidence(compilation.log).use is ProfileUse.NOT_USED
+    assert read_compiler_log(compilation.log).use is ProfileUse.NOT_USED
     with pytest.raises(InputError, match="never looks for"):
         read_profile(directory)
     fingerprint = plain.program.fingerprint
     write_profile(full(plain.program, fingerprint), good.parent / "right")
     assert (good.parent / "right" / f"{fingerprint}.pbtxt").is_file()
     compilation = compiler.with_profile(MODEL, good.parent / "right")
-    assert read_evidence(compilation.log).use is ProfileUse.USED
+    assert read_compiler_log(compilation.log).use is ProfileUse.USED
 
 
 def test_partial_cover_fails_the_compile_where_errors_are_asked_for(
@@ -159,8 +159,8 @@ def test_partial_cover_fails_the_compile_where_errors_are_asked_for(
     assert compiler.with_profile(MODEL, path).error is None
     compilation = compiler.with_profile(MODEL, path, **STRICT)
     assert compilation.error is not None
-    evidence = read_evidence(f"{compilation.log}\n{compilation.error}")
-    assert evidence.use is ProfileUse.FAILED
+    log = read_compiler_log(f"{compilation.log}\n{compilation.error}")
+    assert log.use is ProfileUse.FAILED
     coverage = check_profile(part, plain.program)
     said = re.search(r"Found (\d+) missing", compilation.error)
     assert said is not None
@@ -171,13 +171,13 @@ def test_errors_asked_for_fail_programs_without_any_profile_in_newer_releases(
     compiler: Compiler,
 ) -> None:
     compilation = compiler.compile(MODEL, **STRICT)
-    evidence = read_evidence(f"{compilation.log}\n{compilation.error}")
+    log = read_compiler_log(f"{compilation.log}\n{compilation.error}")
     if not has("strict-profile-needs-overlap", compiler.jax):
         assert compilation.error is None
     else:
         assert compilation.error is not None
-        assert evidence.use is ProfileUse.FAILED
-        assert [it.kind for it in evidence.complaints] == [ComplaintKind.RENAMED]
+        assert log.use is ProfileUse.FAILED
+        assert [it.kind for it in log.complaints] == [ComplaintKind.RENAMED]
 
 
 @pytest.mark.parametrize("kind", ["empty", "foreign"])
@@ -193,7 +193,7 @@ def test_an_empty_or_foreign_profile_is_found_and_is_of_no_use(
     compilation = compiler.with_profile(MODEL, path)
     assert "Found profile" in compilation.log
     assert same_as_without(compiler, compilation, plain)
-    assert read_evidence(compilation.log).use is ProfileUse.NOT_USED
+    assert read_compiler_log(compilation.log).use is ProfileUse.NOT_USED
     if kind == "foreign":
         assert not judge(check_profile(foreign, plain.program), min_coverage=0.0).passed
 
@@ -209,7 +209,7 @@ def test_collectives_without_start_are_missed_in_silence_of_their_own(
         for cost in full(plain.program).costs
     )
     path = write_profile(Profile(bare), tmp_path / "bare.pbtxt")
-    module = read_evidence(compiler.with_profile(MODEL, path).log).of("jit_loss")
+    module = read_compiler_log(compiler.with_profile(MODEL, path).log).of("jit_loss")
     assert module is not None
     assert set(module.missing_names) == talks
     coverage = check_profile(Profile(bare), plain.program)
@@ -225,7 +225,7 @@ def test_latencies_are_left_out(compiler: Compiler, plain: Compilation, tmp_path
     path = write_profile(profile, tmp_path / "latencies.pbtxt")
     compilation = compiler.with_profile(MODEL, path)
     assert same_as_without(compiler, compilation, plain)
-    assert read_evidence(compilation.log).use is ProfileUse.NOT_USED
+    assert read_compiler_log(compilation.log).use is ProfileUse.NOT_USED
     assert any("one latency" in it for it in judge(check_profile(profile, plain.program)).remarks)
 
 
@@ -245,22 +245,22 @@ def test_false_keeps_a_profile_out_in_newer_releases(compiler: Compiler, good: P
         "xla_gpu_enable_analytical_sol_latency_estimator": "false",
     }
     compilation = compiler.with_profile(MODEL, good, **dict.fromkeys(flags, False))
-    evidence = read_evidence(compilation.log, flags)
+    log = read_compiler_log(compilation.log, flags)
     if not false_stops_scheduler(compiler.jax, profile=True):
-        assert evidence.use is ProfileUse.USED
-        assert ComplaintKind.SCHEDULER_ANYWAY in {it.kind for it in evidence.complaints}
+        assert log.use is ProfileUse.USED
+        assert ComplaintKind.SCHEDULER_ANYWAY in {it.kind for it in log.complaints}
     else:
-        assert evidence.use is ProfileUse.NOT_USED
-        assert "xla_gpu_enable_latency_hiding_scheduler=false" in evidence.reason
+        assert log.use is ProfileUse.NOT_USED
+        assert "xla_gpu_enable_latency_hiding_scheduler=false" in log.reason
 
 
 def test_a_profile_runs_the_scheduler_that_would_not_run_without(
     compiler: Compiler, good: Path
 ) -> None:
     off = {"xla_gpu_enable_analytical_sol_latency_estimator": False}
-    evidence = read_evidence(compiler.with_profile(MODEL, good, **off).log)
-    assert evidence.use is ProfileUse.USED
-    assert ComplaintKind.SCHEDULER_ANYWAY in {it.kind for it in evidence.complaints}
+    log = read_compiler_log(compiler.with_profile(MODEL, good, **off).log)
+    assert log.use is ProfileUse.USED
+    assert ComplaintKind.SCHEDULER_ANYWAY in {it.kind for it in log.complaints}
 
 
 def test_found_profile_is_said_even_where_the_scheduler_is_disabled(
@@ -269,7 +269,7 @@ def test_found_profile_is_said_even_where_the_scheduler_is_disabled(
     disabled = {"xla_disable_hlo_passes": "latency-hiding-scheduler"}
     compilation = compiler.with_profile(MODEL, good, **disabled)
     assert "Found profile" in compilation.log
-    assert read_evidence(compilation.log, disabled).use is ProfileUse.NOT_USED
+    assert read_compiler_log(compilation.log, disabled).use is ProfileUse.NOT_USED
 
 
 def test_the_90th_percentile_of_three_runs_is_their_median() -> None:

@@ -59,8 +59,8 @@ from counterpoint.report.predict.upgrade_document import upgrade_document
 from counterpoint.report.terminal import print_document
 from counterpoint.report.tune.dry_run import dry_run_document
 from counterpoint.report.tune.tune_document import tune_document
-from counterpoint.runs.origins import SettingOrigin, SettingWrite
 from counterpoint.runs.reader import read_run
+from counterpoint.runs.setting_history import SettingHistory, SettingWrite
 from counterpoint.simulate.simulation import UnpricedInstruction
 from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.workflow.calibration.calibration import Calibration, ScalarFit, StepFit
@@ -208,7 +208,7 @@ def documents() -> Iterator[Document]:
             asked="XLA_FLAGS",
             used=(outcome, elsewhere),
             differences=differences({"jit_step": {"a": "0"}, "jit_eval": {"a": "1"}}),
-            origins=(SettingOrigin("xla_a", "XLA_FLAGS", twice),),
+            histories=(SettingHistory("xla_a", "XLA_FLAGS", twice),),
         )
     )
     scalar = Scalar(1.0, 0.1, "test")
@@ -268,7 +268,7 @@ def two_builds() -> FleetSummary:
         for at, it in enumerate(fleet.hosts)
     ]
     profiles = Gathering(
-        digests=pl.DataFrame(), profiles=4, failures=(), read_bytes=1, retried=0, notes=()
+        extracts=pl.DataFrame(), profiles=4, failures=(), read_bytes=1, retried=0, notes=()
     )
     stays = [
         {"op": "all-reduce.1", "group_size": 8, "stride": 1, "members": len(waits)}

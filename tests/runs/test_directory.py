@@ -15,15 +15,15 @@ import pytest
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.report.runs import run_found, runs_json
+from counterpoint.report.runs import run_json, runs_json
 from counterpoint.runs.layout import find_runs, is_run
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.processes import start_of
 from counterpoint.runs.reader import list_runs, read_run
-from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.reports import effective_flags, read_compiler_report
 from counterpoint.runs.run import Run, RunSettings
 from counterpoint.runs.scores import seen_steps
+from counterpoint.runs.writer import RankStart, RunStart, RunWriter
 from golden_files import Golden
 
 LOCAL = RunStart(
@@ -411,7 +411,7 @@ class TestFiles:
         assert [file.name[:11] for file in rank.hlo] == ["module_0002", "module_0000"]
         assert rank.step_module == "jit_step"
         assert effective_flags(rank) == {"xla_dump_to": "module_0002.jit_step"}
-        (told,) = run_found(read_run(path)).ranks
+        (told,) = run_json(read_run(path)).ranks
         assert told.compiles == {"backend": 2, "lower": 1}
         assert told.step_module == "jit_step"
         assert set(told.flags_by_module) == {"module_0000.jit_table", "module_0002.jit_step"}

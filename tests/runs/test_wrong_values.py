@@ -12,9 +12,9 @@ from command_line import in_process
 from counterpoint.core.errors import InputError
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.reader import list_runs, read_run
-from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
 from counterpoint.runs.scores import Score, seen_steps
+from counterpoint.runs.writer import RankStart, RunStart, RunWriter
 
 START = RunStart(
     name="train",

@@ -81,12 +81,12 @@ def counted(count: int, **told: list[int]) -> HostRuns:
 class TestEvidence:
     def test_run_ids_that_hosts_share_come_first(self) -> None:
         hosts = {0: counted(3, key=[7, 8, 9], step=[1, 2, 3]), 1: counted(2, key=[8, 9])}
-        found = find_shifts(hosts, one_origin=False)
+        found = find_shifts(hosts, clocks_agree=False)
         assert (found.by_host, found.told_by) == ({0: 0, 1: 1}, "run ids")
 
     def test_ids_that_contradict_each_other_tell_nothing(self) -> None:
         hosts = {0: counted(3, key=[7, 8, 9]), 1: counted(3, key=[9, 8, 7])}
-        assert find_shifts(hosts, one_origin=False).told_by == LAST
+        assert find_shifts(hosts, clocks_agree=False).told_by == LAST
 
     def test_steps_that_are_all_alike_leave_it_to_the_clocks(self) -> None:
         ends = [0, 100, 200, 300, 400, 500]
@@ -94,9 +94,9 @@ class TestEvidence:
             0: counted(6, end=ends),
             1: counted(5, start=[101, 201, 301, 401, 501], end=ends[:5]),
         }
-        found = find_shifts(hosts, one_origin=True)
+        found = find_shifts(hosts, clocks_agree=True)
         assert (found.by_host, found.told_by) == ({0: 0, 1: 1}, "their clocks")
 
     def test_clocks_that_are_off_by_half_a_step_tell_nothing(self) -> None:
         hosts = {0: counted(6), 1: counted(5, start=[150, 250, 350, 450, 550])}
-        assert find_shifts(hosts, one_origin=True).told_by == LAST
+        assert find_shifts(hosts, clocks_agree=True).told_by == LAST

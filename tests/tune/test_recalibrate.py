@@ -12,8 +12,8 @@ from counterpoint.core.basis import Range, Unknown
 from counterpoint.cost.scalars import Scalars, read_scalars
 from counterpoint.hardware.targets import parse_target
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
-from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
+from counterpoint.runs.writer import RankStart, RunStart, RunWriter
 from counterpoint.tune.arm import Predicted
 from counterpoint.tune.recalibrate import Recalibrated, errors, recalibrate
 from counterpoint.tune.study.study import Study

@@ -113,7 +113,7 @@ def fleet_content(directory: Path) -> PageContent:
 
 
 @pytest.mark.parametrize("made", [study_content, fleet_content])
-def test_a_study_and_the_page_of_digests_show_them(
+def test_a_study_and_the_page_of_extracts_show_them(
     made: Callable[[Path], PageContent], tmp_path: Path, visit: Visitor
 ) -> None:
     out = tmp_path / "page.html"

@@ -30,10 +30,10 @@ def may_have_gpu(environ: Mapping[str, str], root: Path = Path("/")) -> bool:
     if any(shutil.which(tool, path=environ.get("PATH")) for tool in _TOOLS):
         return True
     named = (Path(word) for word in environ.get("LD_LIBRARY_PATH", "").split(":") if word)
-    found = chain(
+    signs = chain(
         *((root / "dev").glob(pattern) for pattern in _DEVICES),
         root.glob("proc/driver/nvidia*"),
         *(root.glob(f"{pattern}/{_LIBRARY}") for pattern in _LIBRARIES),
         *(directory.glob(_LIBRARY) for directory in named),
     )
-    return any(True for _ in found)
+    return any(True for _ in signs)

@@ -18,12 +18,12 @@ _ASK: Final = """
 import json, platform
 from importlib.metadata import distributions
 names = {"jax", "jaxlib", "libtpu", "libtpu-nightly"}
-found = {"python": platform.python_version()}
+versions = {"python": platform.python_version()}
 for one in distributions():
     name = (one.metadata["Name"] or "").lower().replace("_", "-")
     if name in names or name.startswith(("jax-cuda", "jax-rocm")):
-        found.setdefault(name, one.version)
-print(json.dumps(found))
+        versions.setdefault(name, one.version)
+print(json.dumps(versions))
 """
 
 
@@ -63,8 +63,8 @@ def is_python(word: str) -> bool:
 
 
 def _first(names: Sequence[str], env: Mapping[str, str]) -> Path | None:
-    found = (shutil.which(name, path=env.get("PATH")) for name in names)
-    return next((Path(path) for path in found if path is not None), None)
+    paths = (shutil.which(name, path=env.get("PATH")) for name in names)
+    return next((Path(path) for path in paths if path is not None), None)
 
 
 def _named(command: Sequence[str], search: str | None) -> list[str]:

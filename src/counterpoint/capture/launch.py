@@ -22,12 +22,12 @@ from counterpoint.capture.flag_check import refuse_unknown_flags
 from counterpoint.capture.output import (
     Output,
     PrintedSteps,
-    RecordingGaps,
+    RunGaps,
     UnwrittenRecord,
     end_line,
     is_full,
     sink,
-    with_recording_gaps,
+    with_run_gaps,
 )
 from counterpoint.capture.processes import ProcessGroup, interrupts
 from counterpoint.capture.ranks import (
@@ -52,8 +52,8 @@ from counterpoint.runs.outcomes import (
     last_loss_is_nan,
 )
 from counterpoint.runs.reader import read_run
-from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import Run, RunSettings
+from counterpoint.runs.writer import RankStart, RunStart, RunWriter
 from counterpoint.trainers import find_trainer, own_profile_option
 
 Say = Callable[[str], None]
@@ -105,7 +105,7 @@ def launch(request: RunRequest, say: Say = _silent) -> Run:
         _wait_for_others(
             writer.path, _OTHERS_FAILURE_S if children[0].failed else _OTHERS_SUCCESS_S
         )
-    return with_recording_gaps(read_run(writer.path), at_end)
+    return with_run_gaps(read_run(writer.path), at_end)
 
 
 def refuse_unstartable(request: RunRequest) -> None:
@@ -346,7 +346,7 @@ def _described(request: RunRequest, seat: LocalRank, environment: ChildEnvironme
     )
 
 
-def _finish(children: Sequence[RankProcess], writer: RunWriter) -> RecordingGaps:
+def _finish(children: Sequence[RankProcess], writer: RunWriter) -> RunGaps:
     """Record in the Run how each rank ended; return what can't be written."""
     was_full = is_full(writer.path)
     unwritten: list[UnwrittenRecord] = []
@@ -364,7 +364,7 @@ def _finish(children: Sequence[RankProcess], writer: RunWriter) -> RecordingGaps
         unwritten.append(UnwrittenRecord(failure))
     outputs = (output for child in children for output in child.outputs)
     unkept = tuple(output.unkept for output in outputs if output.unkept)
-    return RecordingGaps(tuple(unwritten), was_full=was_full, unkept=unkept)
+    return RunGaps(tuple(unwritten), was_full=was_full, unkept=unkept)
 
 
 def _outcome(child: RankProcess, status: tuple[int | None, int | None]) -> Outcome:

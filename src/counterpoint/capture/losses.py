@@ -104,9 +104,9 @@ def logged_values(line: str) -> LoggedValues | None:
             parsed = None
         if isinstance(parsed, dict):
             return logged_values_of_json(cast("Mapping[str, object]", parsed))
-    found = list(_FIGURE.finditer(line))
-    loss = next((match for match in found if _is_loss(match["name"], match["before"])), None)
-    norm = next((match for match in found if _is_norm(match["name"], match["before"])), None)
+    figures = list(_FIGURE.finditer(line))
+    loss = next((match for match in figures if _is_loss(match["name"], match["before"])), None)
+    norm = next((match for match in figures if _is_norm(match["name"], match["before"])), None)
     first = loss or norm
     if first is None or _ELSEWHERE.search(_FIGURE.sub("", line[: first.start()])):
         return None
@@ -117,8 +117,8 @@ def logged_values(line: str) -> LoggedValues | None:
     return LoggedValues(step, _value(loss), _value(norm))
 
 
-def _value(found: re.Match[str] | None) -> float | None:
-    return float(found["value"]) if found else None
+def _value(match: re.Match[str] | None) -> float | None:
+    return float(match["value"]) if match else None
 
 
 def logged_values_of_json(values: Mapping[str, object]) -> LoggedValues | None:
@@ -171,9 +171,9 @@ def read_losses(run: Run) -> Losses:
     """
     for rank in run.ranks:
         for stream in (rank.stdout, rank.stderr):
-            found = _series(_printed(stream))
-            if found.steps:
-                return found
+            losses = _series(_printed(stream))
+            if losses.steps:
+                return losses
     path = _metrics_file(run)
     return _series(_last_run(_written(path))) if path else Losses()
 
@@ -207,17 +207,17 @@ def _kept(pairs: Sequence[tuple[int, float]]) -> Sequence[tuple[int, float]]:
 
 
 def _rising(pairs: Iterable[tuple[int | None, float | None]]) -> list[tuple[int, float]]:
-    found: list[tuple[int, float]] = []
+    rising: list[tuple[int, float]] = []
     for step, value in pairs:
-        if step is not None and value is not None and (not found or step > found[-1][0]):
-            found.append((step, value))
-    return found
+        if step is not None and value is not None and (not rising or step > rising[-1][0]):
+            rising.append((step, value))
+    return rising
 
 
 def _printed(path: Path) -> Iterator[LoggedValues]:
     for line in _lines(path):
-        if (found := logged_values(line)) is not None:
-            yield found
+        if (values := logged_values(line)) is not None:
+            yield values
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -237,10 +237,10 @@ def _metrics_file(run: Run) -> Path | None:
     """Return the file to which the trainer writes its metrics (MaxText: `metrics_file=`)."""
     words = run.command
     for at, word in enumerate(words):
-        found = _METRICS.match(word)
-        if found is None:
+        match = _METRICS.match(word)
+        if match is None:
             continue
-        name = found[1] or (words[at + 1] if at + 1 < len(words) else "")
+        name = match[1] or (words[at + 1] if at + 1 < len(words) else "")
         path = Path(run.cwd, name)
         with suppress(OSError):
             if name and path.is_file() and _is_of(run, path):
@@ -258,9 +258,9 @@ def _written(path: Path) -> Iterator[LoggedValues]:
         with suppress(ValueError):
             parsed: object = parse_json(line)
             if isinstance(parsed, dict):
-                found = logged_values_of_json(cast("dict[str, object]", parsed))
-                if found is not None:
-                    yield found
+                values = logged_values_of_json(cast("dict[str, object]", parsed))
+                if values is not None:
+                    yield values
 
 
 def _last_run(figures: Iterable[LoggedValues]) -> list[LoggedValues]:

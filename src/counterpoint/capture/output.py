@@ -106,16 +106,16 @@ class PrintedSteps:
     def see(self, line: str, arrived_s: float) -> None:
         """Check a line for a step."""
         for path, steps in (self._lines, self._bars):
-            found = steps.find(line)
-            if found is None:
+            named = steps.find(line)
+            if named is None:
                 continue
             record: dict[str, object] = {
-                "step": found.step,
+                "step": named.step,
                 "start_s": arrived_s,
                 "source": "log",
             }
-            if found.seconds is not None:
-                record["seconds"] = found.seconds
+            if named.seconds is not None:
+                record["seconds"] = named.seconds
             with suppress(OSError), path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
 
@@ -212,7 +212,7 @@ class UnwrittenRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordingGaps:
+class RunGaps:
     """The state of the disk when the program had ended, and afterwards."""
 
     unwritten: tuple[UnwrittenRecord, ...]
@@ -221,7 +221,7 @@ class RecordingGaps:
     """Logs that end before the program did."""
 
 
-def with_recording_gaps(run: Run, at_end: RecordingGaps) -> Run:
+def with_run_gaps(run: Run, at_end: RunGaps) -> Run:
     """Return the run as read, plus what could not be written to it."""
     lost = {
         unwritten.rank: unwritten for unwritten in at_end.unwritten if unwritten.rank is not None

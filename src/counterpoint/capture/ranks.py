@@ -123,12 +123,10 @@ def count_gpus(environ: Mapping[str, str]) -> int:
         )
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    found = len(re.findall(r"^GPU \d+:", listed.stdout, re.MULTILINE))
+    gpus = len(re.findall(r"^GPU \d+:", listed.stdout, re.MULTILINE))
     shown = environ.get("CUDA_VISIBLE_DEVICES")
     return (
-        found
-        if shown is None
-        else min(found, len([device for device in shown.split(",") if device]))
+        gpus if shown is None else min(gpus, len([device for device in shown.split(",") if device]))
     )
 
 

@@ -102,12 +102,12 @@ class StepCount:
 
         Lines that name a step are separate from progress bars.
         """
-        found = (
+        counts = (
             series.passed(source)
             for (file, named), series in self._series.items()
             if named == source and (file.name == layout.STEPS_OF_BARS) is bars
         )
-        return max(found, default=0)
+        return max(counts, default=0)
 
     def _take(self, file: Path) -> None:
         at = self._read.get(file, 0)
@@ -208,10 +208,10 @@ def _reports() -> tuple[re.Pattern[str], ...]:
 
 def _reported_step(line: str) -> NamedStep | None:
     for report in _reports():
-        found = report.search(line)
-        if found is not None and found["seconds"]:
+        match = report.search(line)
+        if match is not None and match["seconds"]:
             try:
-                return NamedStep(int(found["step"]), float(found["seconds"]))
+                return NamedStep(int(match["step"]), float(match["seconds"]))
             except ValueError:
                 return None
     return None
@@ -220,9 +220,9 @@ def _reported_step(line: str) -> NamedStep | None:
 def step_of(line: str) -> int | None:
     """Return the number of the step that a line names."""
     line = line[:_LONGEST]
-    found = _STEP.search(line)
-    if found is not None:
-        return int(found["step"])
+    match = _STEP.search(line)
+    if match is not None:
+        return int(match["step"])
     if not _LOSS.search(line) or _NOT_OF_TRAINING.search(line):
         return None
     counted = _COUNTED.search(line)

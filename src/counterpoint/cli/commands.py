@@ -174,11 +174,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command(
         "tune show",
         "counterpoint.cli.tune_show:show",
-        "Show the result of a study, write its settings for your launcher, bundle its evidence.",
+        "Show the result of a study, write its settings for your launcher, bundle its files.",
         examples=(
             "counterpoint tune show studies/64",
             "counterpoint tune show studies/64 --as slurm -o job.sbatch",
-            "counterpoint tune show studies/64 --bundle evidence.tar.gz",
+            "counterpoint tune show studies/64 --bundle study.tar.gz",
             "counterpoint tune show studies/64 --json | jq .sentence",
         ),
     ),

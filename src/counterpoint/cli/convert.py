@@ -47,7 +47,7 @@ from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.step_range import step_range
 
 if TYPE_CHECKING:
-    from counterpoint.fleet.tasks import DigestExecutor
+    from counterpoint.fleet.tasks import ExtractExecutor
 
 
 def convert(
@@ -100,7 +100,7 @@ def convert(
 def _convert_each(
     inputs: Sequence[str],
     out: Path,
-    executor: DigestExecutor,
+    executor: ExtractExecutor,
     chosen: dict[str, object],
     memory_bytes: int | None,
     *,
@@ -192,7 +192,7 @@ def network(
 ) -> None:
     """Show what a training step requires of the network.
 
-    With --executor, the report is that of the digests: collectives, who is last, and slow links.
+    With --executor, the report is that of the extracts: collectives, who is last, and slow links.
 
     Args:
         paths: A Run, file, log directory, zip, pattern, URL or stored Timeline, measured or

@@ -43,7 +43,7 @@ def explain(  # noqa: PLR0913 - the options of the command
     output: Output = Output(),
     fleet: FleetOptions = FleetOptions(),
     topology: Path | None = None,
-    digest: Path | None = None,
+    extracts: Path | None = None,
 ) -> None:
     """Explain where the time of a training step goes.
 
@@ -53,7 +53,7 @@ def explain(  # noqa: PLR0913 - the options of the command
             op; by default the finest grouping whose rows cover most of the step.
         timings: Also show how long this command took for reading, each table and each rule.
         topology: With --executor: a CSV with the columns host, rack and pod.
-        digest: With --executor: also write the digests to this .digest.parquet file.
+        extracts: With --executor: also write the extracts to this .extract.parquet file.
     """
     check_paths(paths, top, "explain")
     output.check()
@@ -70,10 +70,10 @@ def explain(  # noqa: PLR0913 - the options of the command
             output,
             strict=fleet.strict,
             topology=topology,
-            digest=digest,
+            extracts=extracts,
         )
         return
-    need_executor({"topology": topology, "digest": digest})
+    need_executor({"topology": topology, "extracts": extracts})
     selection.check()
     size = short.size(json=output.json, out=output.out)
     from counterpoint.report.explain.explain_digest import explain_digest

@@ -19,7 +19,7 @@ from counterpoint.core.printable import counted_noun, some
 
 if TYPE_CHECKING:
     from counterpoint.fleet.summary import FleetSummary
-    from counterpoint.fleet.tasks import DigestExecutor, Gathering, Order
+    from counterpoint.fleet.tasks import ExtractExecutor, Gathering, Order
 
 ROWS_OF_PAGE: Final = 64
 """Rows in each table of a page, which has more room than a terminal."""
@@ -33,29 +33,29 @@ def refuse_of_one(given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if value not in (None, False):
             raise UsageError(
-                f"{option_of(name)} is for one Timeline of all hosts, not for digests",
+                f"{option_of(name)} is for one Timeline of all hosts, not for extracts",
                 next="omit --executor",
             )
 
 
 def explain_fleet(  # noqa: PLR0913 - the options of the command
     paths: tuple[str, ...],
-    executor: DigestExecutor,
+    executor: ExtractExecutor,
     memory: float | None,
     top: int,
     output: Output,
     *,
     strict: bool,
     topology: Path | None = None,
-    digest: Path | None = None,
+    extracts: Path | None = None,
     command: Literal["explain", "network"] = "explain",
 ) -> None:
     """Reduce the profiles, and print or write what they show together.
 
     `strict`: all profiles have to be readable.
     """
-    _check_digest(digest, force=output.force)
-    from counterpoint.fleet.digest import write_digest
+    _check_extracts(extracts, force=output.force)
+    from counterpoint.fleet.extract import write_extracts
     from counterpoint.fleet.topology import read_topology
     from counterpoint.report.explain.fleet_document import fleet_document, fleet_network
     from counterpoint.report.explain.fleet_json import fleet_json
@@ -63,9 +63,9 @@ def explain_fleet(  # noqa: PLR0913 - the options of the command
     places = None if topology is None else read_topology(topology)
     gathering = gather_hosts(paths, executor, memory, strict=strict)
     summary = _summary(gathering, places, topology)
-    if digest is not None:
-        write_digest(gathering.digests, digest)
-        say_wrote(digest)
+    if extracts is not None:
+        write_extracts(gathering.extracts, extracts)
+        say_wrote(extracts)
     _require_places(topology, summary)
     named = as_typed(paths)
     document = fleet_document if command == "explain" else fleet_network
@@ -82,15 +82,15 @@ def explain_fleet(  # noqa: PLR0913 - the options of the command
 
 
 def gather_hosts(
-    paths: tuple[str, ...], executor: DigestExecutor, memory: float | None, *, strict: bool
+    paths: tuple[str, ...], executor: ExtractExecutor, memory: float | None, *, strict: bool
 ) -> Gathering:
-    """Make and merge the digests of these profiles, and show how far it is."""
-    from counterpoint.fleet.tasks import gather_digests
+    """Make and merge the extracts of these profiles, and show how far it is."""
+    from counterpoint.fleet.tasks import gather_extracts
     from counterpoint.runs.timeline import profile_paths
     from counterpoint.timeline.reading import default_memory
 
     with Progress("reading") as progress:
-        return gather_digests(
+        return gather_extracts(
             [str(path) for path in profile_paths(paths)],
             executor,
             memory_bytes=memory_in_bytes(memory) or default_memory(),
@@ -99,26 +99,26 @@ def gather_hosts(
         )
 
 
-def _check_digest(digest: Path | None, *, force: bool) -> None:
-    if digest is None:
+def _check_extracts(extracts: Path | None, *, force: bool) -> None:
+    if extracts is None:
         return
-    if not digest.name.endswith(".digest.parquet"):
-        name = digest.name.removesuffix(".parquet")
+    if not extracts.name.endswith(".extract.parquet"):
+        name = extracts.name.removesuffix(".parquet")
         raise UsageError(
-            f"{digest}: a file of digests is named .digest.parquet, by which it is read again",
-            next=f"use --digest {digest.with_name(f'{name}.digest.parquet')}",
+            f"{extracts}: a file of extracts is named .extract.parquet, by which it is read again",
+            next=f"use --extracts {extracts.with_name(f'{name}.extract.parquet')}",
         )
-    check_output(digest, force=force, endings=(".parquet",), argument="digest")
+    check_output(extracts, force=force, endings=(".parquet",), argument="extracts")
 
 
 def _summary(
     gathering: Gathering, places: Mapping[str, Any] | None, topology: Path | None
 ) -> FleetSummary:
-    """Summarize the digests, with a note on hosts that only the topology names."""
+    """Summarize the extracts, with a note on hosts that only the topology names."""
     from counterpoint.fleet.fleet import absent_hosts, arrange
     from counterpoint.fleet.summary import summarize
 
-    fleet = arrange(gathering.digests, places)
+    fleet = arrange(gathering.extracts, places)
     if absent := absent_hosts(places or {}, fleet):
         text = f"{topology} names {counted_noun(len(absent), 'host')} of which there are no figures"
         gathering = replace(gathering, notes=(*gathering.notes, f"{text}: {some(absent, 8)}"))
@@ -137,7 +137,7 @@ def _require_places(topology: Path | None, summary: FleetSummary) -> None:
 
 def each_product(
     paths: Sequence[str],
-    executor: DigestExecutor,
+    executor: ExtractExecutor,
     order: Order,
     *,
     strict: bool,

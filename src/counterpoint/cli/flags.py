@@ -30,7 +30,7 @@ from counterpoint.flags.parse.source import read_source, read_variables
 from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.showing import show as look_up
 from counterpoint.flags.versions import PROFILE, version_number
-from counterpoint.pgle.evidence import ProfileUse
+from counterpoint.pgle.compiler_log import ProfileUse
 from counterpoint.report.catalogue.catalogue_document import (
     diff_document,
     list_document,
@@ -48,9 +48,9 @@ from counterpoint.report.flags.settings_document import (
     unread_lines,
 )
 from counterpoint.report.flags.settings_json import effective_json
-from counterpoint.runs.origins import origins_in
 from counterpoint.runs.reports import CompilerReport, jaxlib_of, read_compiler_report, variables_of
 from counterpoint.runs.run import Run
+from counterpoint.runs.setting_history import histories_in
 
 
 def list_flags(
@@ -226,7 +226,7 @@ def effective(  # noqa: PLR0913 - the options of the command
         asked=requested_by,
         used=tuple(_as_logged(flag, reported.run) for flag in used),
         differences=differences(reported.modules),
-        origins=origins_in(reported.run, rank) if reported.run else (),
+        histories=histories_in(reported.run, rank) if reported.run else (),
     )
     if json:
         write_result(effective_json(found, next_command(found)))

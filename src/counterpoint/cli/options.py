@@ -21,7 +21,7 @@ from counterpoint.workflow.forecast.options import Where
 from counterpoint.workflow.variant import BaseSettings
 
 if TYPE_CHECKING:
-    from counterpoint.fleet.tasks import DigestExecutor
+    from counterpoint.fleet.tasks import ExtractExecutor
     from counterpoint.view.page import PageContent
 
 flat = Parameter(name="*")
@@ -195,8 +195,8 @@ class FleetOptions:
     """How the profiles of many hosts are read.
 
     Args:
-        executor: For many hosts: reduce each profile to a digest in a process of its own, on this
-            machine or on the nodes of a Ray cluster, and show what the digests show together.
+        executor: For many hosts: reduce each profile to an extract in a process of its own, on this
+            machine or on the nodes of a Ray cluster, and show what the extracts show together.
         ray_address: The Ray cluster; by default RAY_ADDRESS, or the one that is around.
         strict: With --executor: a profile that can't be read is an error, and not left out.
     """
@@ -205,7 +205,7 @@ class FleetOptions:
     ray_address: str | None = None
     strict: bool = False
 
-    def chosen(self, jobs: int | None = None) -> DigestExecutor | None:
+    def chosen(self, jobs: int | None = None) -> ExtractExecutor | None:
         """Return the executor, or None without one."""
         if self.executor is None:
             need_executor(asdict(self))
@@ -222,7 +222,7 @@ class FleetOptions:
 
 
 def need_executor(given: dict[str, object]) -> None:
-    """Refuse options that tell how digests are made, where none are."""
+    """Refuse options that tell how extracts are made, where none are."""
     for name, value in given.items():
         if value:
             raise UsageError(f"{option_of(name)} needs --executor", next="use --executor local")

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from counterpoint.cli.printing import print_report, write_result
-from counterpoint.pgle.evidence import VERBOSE_LOG, ProfileUse
+from counterpoint.pgle.compiler_log import VERBOSE_LOG, ProfileUse
 from counterpoint.report.pgle.log_document import pgle_log_document
 from counterpoint.report.pgle.log_json import pgle_log_json
 from counterpoint.runs.layout import is_run

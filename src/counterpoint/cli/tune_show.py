@@ -1,4 +1,4 @@
-"""`counterpoint tune show`: a study's conclusion, its winner's settings, its evidence bundle."""
+"""`counterpoint tune show`: a study's conclusion, its winner's settings, its files in a bundle."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from counterpoint.core.bounds import check_number
 from counterpoint.flags.forms import SettingsForm
 from counterpoint.report.document import Document
 from counterpoint.report.flags.settings_document import unwritten_lines
-from counterpoint.report.tune.evidence import write_bundle
 from counterpoint.report.tune.next_command import next_command
 from counterpoint.report.tune.settings_text import chosen_arm, settings_text, warnings
+from counterpoint.report.tune.study_bundle import write_bundle
 from counterpoint.report.tune.tune_digest import tune_digest
 from counterpoint.report.tune.tune_document import tune_document
 from counterpoint.report.tune.tune_json import tune_json

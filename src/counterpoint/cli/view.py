@@ -47,8 +47,8 @@ def view(
     Args:
         paths: A Run, profile, stored or predicted Timeline, or study. Several profiles are the
             hosts of one run; two Runs, or a prediction and another input, are compared. Of many
-            hosts, the digests that `explain --executor local --digest` keeps (.digest.parquet), or
-            directories of them.
+            hosts, the extracts that `explain --executor local --extracts` keeps (.extract.parquet),
+            or directories of them.
         with_: Compare with this Run, profile or stored prediction.
         port: Port on 127.0.0.1; by default any free one.
         idle: Stop when the page has not been used for this time, e.g. 30m, 1h or 2h30m.

@@ -1,4 +1,4 @@
-"""The inputs of `counterpoint view`: a Timeline, two that are compared, digests, or a study."""
+"""The inputs of `counterpoint view`: a Timeline, two that are compared, extracts, or a study."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def open_input(paths: tuple[str, ...], other: str | None, options: ViewOptions) 
         return Opened(title=kept.title, page=kept)
     if other is None and len(set(paths)) == 2 and (all(map(is_run, paths)) or _any_whole(paths)):
         paths, other = paths[:1], paths[1]
-    if other is None and (digests := _digests(paths, options)):
-        return _at_once(Read(content=_digests_page(digests)), key)
+    if other is None and (extracts := _extracts(paths, options)):
+        return _at_once(Read(content=_extracts_page(extracts)), key)
     if other is None and len(paths) == 1 and (study := _study(Path(paths[0]))):
         return _at_once(study, key)
     _refuse_studies(every)
@@ -211,31 +211,31 @@ def _compared(paths: tuple[str, ...], other: str, options: ViewOptions) -> Calla
     return read_them
 
 
-def _digests(paths: tuple[str, ...], options: ViewOptions) -> tuple[str, ...]:
-    """Return the files of digests that the paths are, or directories of them; none if others."""
+def _extracts(paths: tuple[str, ...], options: ViewOptions) -> tuple[str, ...]:
+    """Return the files of extracts that the paths are, or directories of them; none if others."""
     each = [sorted(map(str, Path(p).iterdir())) if _is_directory(p) else [p] for p in paths]
     files = (*chain.from_iterable(each),)
-    if not all(each) or not all(file.endswith(".digest.parquet") for file in files):
+    if not all(each) or not all(file.endswith(".extract.parquet") for file in files):
         return ()
     if asked := [name for name, value in asdict(options).items() if value is not None]:
         raise UsageError(
-            f"{option_of(asked[0])} is not for digests", next=f"omit {option_of(asked[0])}"
+            f"{option_of(asked[0])} is not for extracts", next=f"omit {option_of(asked[0])}"
         )
     return files
 
 
-def _digests_page(paths: tuple[str, ...]) -> PageContent:
-    """Return the page of kept digests, as `explain --executor local --html` writes it."""
+def _extracts_page(paths: tuple[str, ...]) -> PageContent:
+    """Return the page of kept extracts, as `explain --executor local --html` writes it."""
     from counterpoint.cli.explain_fleet import FLEET, ROWS_OF_PAGE
     from counterpoint.fleet.fleet import arrange
     from counterpoint.fleet.local import LocalExecutor
     from counterpoint.fleet.summary import summarize
-    from counterpoint.fleet.tasks import gather_digests
+    from counterpoint.fleet.tasks import gather_extracts
     from counterpoint.report.explain.fleet_document import fleet_document
     from counterpoint.report.explain.fleet_json import fleet_json
 
-    gathering = gather_digests(paths, LocalExecutor(1), memory_bytes=1 << 30)
-    summary, named = summarize(arrange(gathering.digests), gathering), as_typed(paths)
+    gathering = gather_extracts(paths, LocalExecutor(1), memory_bytes=1 << 30)
+    summary, named = summarize(arrange(gathering.extracts), gathering), as_typed(paths)
     document = fleet_document(summary, named, ROWS_OF_PAGE)
     return page_of(title_of(named), {"explain": document}, {FLEET: fleet_json(summary, named)})
 

@@ -25,7 +25,7 @@ from counterpoint.compile.allocator import planned_bytes
 from counterpoint.compile.interpreter import Interpreter, installed_version, version_in
 from counterpoint.compile.job import outcome_of
 from counterpoint.compile.task import CompileOutput, CompileTask
-from counterpoint.core.documents import cache_directory
+from counterpoint.core.cache import cache_directory
 from counterpoint.core.outputs import whole_file
 
 FORMAT: Final = 2
@@ -99,19 +99,19 @@ def fingerprint(task: CompileTask) -> str | None:
 def _versions(packages: tuple[str, ...], interpreter: Interpreter | None) -> dict[str, str]:
     if interpreter is None:
         return _own_versions(packages)
-    found = {package: version_in(interpreter, package) for package in packages}
-    return {package: version for package, version in found.items() if version is not None}
+    versions = {package: version_in(interpreter, package) for package in packages}
+    return {package: version for package, version in versions.items() if version is not None}
 
 
 @cache
 def _own_versions(packages: tuple[str, ...]) -> dict[str, str]:
-    found = {package: installed_version(package) for package in packages}
-    return {package: version for package, version in found.items() if version is not None}
+    versions = {package: installed_version(package) for package in packages}
+    return {package: version for package, version in versions.items() if version is not None}
 
 
 def _files(values: Iterator[str]) -> dict[str, str] | None:
     """Return hashes of the files that are named; None if they are too many or too large."""
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for value in values:
         for word in (value, *_WORD.split(value)):
             if "/" not in word and "." not in word:
@@ -123,20 +123,20 @@ def _files(values: Iterator[str]) -> dict[str, str] | None:
                     file.stat().st_size > _LARGEST for file in files
                 ):
                     return None
-                found |= {str(file): _hash(file.read_bytes()) for file in files}
+                hashes |= {str(file): _hash(file.read_bytes()) for file in files}
             except (OSError, ValueError):
                 return None
-    return found
+    return hashes
 
 
 def _within(directory: Path) -> list[Path]:
-    found: list[Path] = []
+    files: list[Path] = []
     for path in directory.rglob("*"):
         if path.is_file():
-            found.append(path)
-        if len(found) > _MOST_FILES:
+            files.append(path)
+        if len(files) > _MOST_FILES:
             break
-    return sorted(found)
+    return sorted(files)
 
 
 def _hash(data: bytes) -> str:
@@ -196,11 +196,11 @@ def _write(entry: Path, output: CompileOutput) -> None:
 
 def _tidy(directory: Path) -> None:
     """Remove the least recently used entries until the rest fits."""
-    found = [(entry.stat(), entry) for entry in directory.rglob("*") if entry.is_file()]
-    total = sum(stat.st_size for stat, _ in found)
+    entries = [(entry.stat(), entry) for entry in directory.rglob("*") if entry.is_file()]
+    total = sum(stat.st_size for stat, _ in entries)
     if total <= MOST_BYTES:
         return
-    for stat, path in sorted(found, key=lambda entry: entry[0].st_mtime_ns):
+    for stat, path in sorted(entries, key=lambda entry: entry[0].st_mtime_ns):
         if total <= _ROOM * MOST_BYTES:
             break
         path.unlink(missing_ok=True)

@@ -149,9 +149,9 @@ def compile_workload(
         schedule_only=schedule_only,
         scheduler_view=scheduler_view,
     )
-    found = cached_compile(task)
-    if found is not None:
-        return found
+    cached = cached_compile(task)
+    if cached is not None:
+        return cached
     with WorkerSlot() as slot:
         return compile_on(slot, task)
 

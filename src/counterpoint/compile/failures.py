@@ -162,16 +162,16 @@ def _compiler_error(detail: str, workload: Workload) -> CounterpointError:
             why=f"{first_line(detail)}: its custom_partitioning is Python code",
             next="call that function within jax.shard_map",
         )
-    if found := _UNFIT_VALUE.search(detail):
+    if match := _UNFIT_VALUE.search(detail):
         return UsageError(
-            f"{found[2]}: invalid value {found[1]!r}",
+            f"{match[2]}: invalid value {match[1]!r}",
             why=f"libtpu {installed_version('libtpu')} can't parse it",
             next="use a value of that flag's type",
         )
-    if found := _TOO_LARGE.search(detail):
+    if match := _TOO_LARGE.search(detail):
         return CompileFailed(
             f"{workload.name} does not fit into the memory of a TPU",
-            why=f"libtpu needs {found[1]}iB, and has {found[2]}iB",
+            why=f"libtpu needs {match[1]}iB, and has {match[2]}iB",
             next="more chips, a smaller batch, or more rematerialization",
         )
     return CompileFailed(f"XLA can't compile {workload.name}", why=_with_line(detail, workload))

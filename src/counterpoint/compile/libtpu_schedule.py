@@ -94,10 +94,10 @@ def _messages(directory: Path, pattern: str) -> Iterator[memoryview]:
     for path in sorted(directory.glob(pattern))[:1]:
         data = memoryview(path.read_bytes())
         try:
-            found = list(_parts(data, _FIRST))
+            messages = list(_parts(data, _FIRST))
         except Malformed:
             return
-        yield from found
+        yield from messages
 
 
 def scheduler_module(directory: Path) -> bytes | None:
@@ -105,10 +105,10 @@ def scheduler_module(directory: Path) -> bytes | None:
 
     It is None if the scheduler did not run, as in a program without asynchronous collectives.
     """
-    found = next(iter(sorted(directory.glob(_SCHEDULER))), None)
-    if found is None:
+    path = next(iter(sorted(directory.glob(_SCHEDULER))), None)
+    if path is None:
         return None
-    data = memoryview(found.read_bytes())
+    data = memoryview(path.read_bytes())
     module, times, sequences = b"", b"", b""
     for part in _parts(data, _FIRST):
         module = bytes(part)

@@ -22,15 +22,15 @@ def source_line(message: str, program: bytes) -> str | None:
     to a location.
     """
     for pattern in (_FILE, _METADATA):
-        if found := pattern.search(message):
-            return f"{found[1]}:{found[2]}"
+        if match := pattern.search(message):
+            return f"{match[1]}:{match[2]}"
     for scope in (
         scope_name or location_name for scope_name, location_name in _OP_NAME.findall(message)
     ):
         if place := _place_of(scope, program):
             return f"{place}, in {scope}"
-    if found := _MODULE_LINE.search(message):
-        return _line_of_module(int(found[1]), program)
+    if match := _MODULE_LINE.search(message):
+        return _line_of_module(int(match[1]), program)
     return None
 
 
@@ -39,8 +39,8 @@ def _place_of(scope: str, program: bytes) -> str | None:
     at = re.search(rb'loc\("' + re.escape(scope.encode()) + rb'"\((.*)\)\)', program)
     text = at[1] if at else b""
     for _ in range(_DEPTH):
-        if found := _FILE.search(text.decode(errors="replace")):
-            return f"{found[1]}:{found[2]}"
+        if match := _FILE.search(text.decode(errors="replace")):
+            return f"{match[1]}:{match[2]}"
         alias = _ALIAS.search(text)  # the first is the innermost frame
         if alias is None:
             return None

@@ -14,9 +14,9 @@ def without_field(text: str, name: str) -> str:
         if depth:
             depth += line.count("{") - line.count("}")
             continue
-        found = field.match(line)
-        if found is None or line[found.end() :][:1] not in ("", ":", " ", "\n"):
+        match = field.match(line)
+        if match is None or line[match.end() :][:1] not in ("", ":", " ", "\n"):
             kept.append(line)
-        elif found["block"]:
+        elif match["block"]:
             depth = line.count("{") - line.count("}")
     return "".join(kept)

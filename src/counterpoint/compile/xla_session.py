@@ -273,8 +273,8 @@ def _assigned(
     A program that Counterpoint lowered has the order of its mesh in a comment at its end.
     """
     order = np.arange(replicas * partitions)
-    if found := _DEVICE_ORDER.search(program, max(len(program) - _ORDER_BYTES, 0)):
-        given = np.array(found[1].split(b","), np.int64)
+    if match := _DEVICE_ORDER.search(program, max(len(program) - _ORDER_BYTES, 0)):
+        given = np.array(match[1].split(b","), np.int64)
         if np.array_equal(np.sort(given), order):
             order = given
     # The devices of a second slice of TPUs are not numbered on from the first.
@@ -315,8 +315,8 @@ def _compile(module: Module, devices: list[Device], options: Options) -> Executa
 
 
 def _refusal(message: str) -> CompileRefused:
-    if found := _NO_OPTION.search(message):
-        return CompileRefused(FailureKind.NO_OPTION, message, found[1])
-    if found := _BAD_VALUE.search(message):
-        return CompileRefused(FailureKind.BAD_VALUE, message, found[1])
+    if match := _NO_OPTION.search(message):
+        return CompileRefused(FailureKind.NO_OPTION, message, match[1])
+    if match := _BAD_VALUE.search(message):
+        return CompileRefused(FailureKind.BAD_VALUE, message, match[1])
     return CompileRefused(FailureKind.COMPILER, message)

@@ -1,4 +1,4 @@
-"""The origin of a number, its range, and the value used if there is none.
+"""How a number was obtained, its range, and the value used if there is none.
 
 Every figure that Counterpoint shows is measured, predicted or a rule of thumb; a figure that can't
 be known is `Unknown` with its reason, never 0.0.

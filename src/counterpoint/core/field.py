@@ -56,5 +56,8 @@ def fields_of(kind: type[Any]) -> dict[str, Field]:
     hints = get_type_hints(kind, include_extras=True)
     marks = {name: get_args(hint)[1:] for name, hint in hints.items()}
     return {
-        name: mark for name, found in marks.items() for mark in found if isinstance(mark, Field)
+        name: mark
+        for name, metadata in marks.items()
+        for mark in metadata
+        if isinstance(mark, Field)
     }

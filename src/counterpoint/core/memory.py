@@ -29,10 +29,10 @@ def free_memory() -> float:
 
 def _free_on_machine() -> float:
     try:
-        found = _FREE.search(Path("/proc/meminfo").read_text())
+        match = _FREE.search(Path("/proc/meminfo").read_text())
     except OSError:
-        found = None
-    return 1024.0 * int(found[1]) if found else float("inf")
+        match = None
+    return 1024.0 * int(match[1]) if match else float("inf")
 
 
 def _free_in_group() -> float:
@@ -71,7 +71,7 @@ def _resident(session: int) -> Iterator[tuple[int, int]]:
 def _own_share(pid: int, resident: int) -> int:
     """Return what a process holds, its part of shared pages included."""
     with suppress(OSError):
-        found = _SHARE.search(Path(f"/proc/{pid}/smaps_rollup").read_text())
-        if found:
-            return int(found[1]) * 1024
+        match = _SHARE.search(Path(f"/proc/{pid}/smaps_rollup").read_text())
+        if match:
+            return int(match[1]) * 1024
     return resident

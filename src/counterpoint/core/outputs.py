@@ -1,8 +1,8 @@
-"""Files and directories that appear under their name complete or not at all.
+"""Where outputs go: unused paths, and files and directories that appear complete or not at all.
 
-They are written under a hidden name beside their own and then take it in one step of the file
-system. Whatever ends the process before that leaves the old one as it was. The hidden file stays
-behind a process that was killed; the next one that writes to the same name removes it, since
+A whole file is written under a hidden name beside its own and then takes that in one step of the
+file system. Whatever ends the process before that leaves the old one as it was. The hidden file
+stays behind a process that was killed; the next one that writes to the same name removes it, since
 nobody holds its lock any more.
 """
 
@@ -11,18 +11,49 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import shutil
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Final
 
-__all__ = ["whole_directory", "whole_file", "write_whole"]
+from counterpoint.core.errors import UsageError
+
+__all__ = ["refuse_url", "unused_path", "whole_directory", "whole_file", "write_whole"]
 
 _PART: Final = ".part"
 _YOUNG_S: Final = 60.0
 """A younger part may not be locked yet."""
+
+
+_LONGEST_NUMBER: Final = 4  # digits of a number appended to a name; a date has more
+
+
+def unused_path(path: Path) -> Path:
+    """Return a path that does not exist: `before-2` for `before`, then `before-3`.
+
+    For `.` and `/`, which name nothing that has others beside it, one in the working directory.
+    """
+    path = path if path.name else Path("counterpoint")
+    stem, _, last = path.name.rpartition("-")
+    again = bool(stem) and last.isdecimal() and len(last) < _LONGEST_NUMBER
+    stem, first = (stem, int(last) + 1) if again else (path.name, 2)
+    names = (path.with_name(f"{stem}-{number}") for number in count(first))
+    return next(name for name in names if not name.exists())
+
+
+def refuse_url(path: str | Path) -> None:
+    """Refuse a URL as an output path; a Path has only one slash left of it."""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+:)/+", str(path))
+    if scheme and not Path(scheme[1]).is_dir():
+        url = f"{scheme[1]}//{str(path)[scheme.end() :]}"
+        raise UsageError(
+            f"can't write {url}: URLs can be read, not written",
+            next="write to a local path, and copy it from there",
+        )
 
 
 @contextmanager

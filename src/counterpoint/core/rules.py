@@ -96,8 +96,8 @@ class RulePage:
 
     def blocks(self, heading: str) -> tuple[FencedBlock, ...]:
         """Return the fenced blocks of a section."""
-        found = _FENCE.finditer(self.sections[heading])
-        return tuple(FencedBlock(match[1], _options(match[2]), match[3]) for match in found)
+        fences = _FENCE.finditer(self.sections[heading])
+        return tuple(FencedBlock(match[1], _options(match[2]), match[3]) for match in fences)
 
 
 def page_text(rule: DocumentedRule) -> str:

@@ -65,8 +65,8 @@ def _setting() -> int | None:
     setting = os.environ.get(UNPACK_VARIABLE, "").strip()
     if not setting:
         return None
-    if found := _SIZE.fullmatch(setting):
-        return int(found[1]) << 10 * " KMGT".index(found[2].upper() or " ")
+    if match := _SIZE.fullmatch(setting):
+        return int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ")
     raise UsageError(
         f"{UNPACK_VARIABLE}={setting} is not a size", next=f"export {UNPACK_VARIABLE}=20GiB"
     )

@@ -38,7 +38,7 @@ def multiplying_seconds(
         return sum(it.flops / peak(it.dtype) for it in gemms(program, instruction))
     if kind is Category.CONVOLUTION:
         inside = (instruction, *program.body(instruction))
-        found = next((it for it in inside if it.convolution is not None), None)
-        read = [it.shape.dtype for it in program.operands(found)] if found else []
+        convolution = next((it for it in inside if it.convolution is not None), None)
+        read = [it.shape.dtype for it in program.operands(convolution)] if convolution else []
         return (flops(program, instruction) or 0) / peak(rate_type(read[0])) if read else 0.0
     return 0.0

@@ -21,7 +21,7 @@ from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, launched, launches
-from counterpoint.hlo.origin import stable_key
+from counterpoint.hlo.provenance import stable_key
 from counterpoint.hlo.schedule import is_done
 
 
@@ -52,7 +52,7 @@ _RUNNING: Final = ("while", "conditional", "call", "call-start", "async-start")
 
 
 @dataclass(frozen=True, slots=True)
-class FoundCost:
+class MatchedCost:
     """A measured cost: the median, minimum and maximum of the matches."""
 
     seconds: float
@@ -98,47 +98,47 @@ class MeasuredCosts:
                     for key in _keys(program, instruction).values():
                         self._by_key.setdefault(key, []).append(cost)
 
-    def find(self, program: Program, instruction: Instruction) -> FoundCost | None:
+    def find(self, program: Program, instruction: Instruction) -> MatchedCost | None:
         """Return the measured cost of an instruction; None if there is no match."""
         if not _is_priced(instruction):
             return None
         if _is_same(program, self._program):
             cost = self._by_name.get(instruction.name)
             if cost is not None:
-                return _found([cost], CostMatch.NAME)
+                return _matched_cost([cost], CostMatch.NAME)
         for match, key in _keys(program, instruction).items():
             costs = self._by_key.get(key)
             if costs:
-                return _found(costs, match)
+                return _matched_cost(costs, match)
         return None
 
     def price(
         self, program: Program, instruction: Instruction, family: PriceFamily | None = None
     ) -> Price | None:
         """Return the measured cost as a Price; its family by the kind of work unless given."""
-        found = self.find(program, instruction)
-        if found is None:
+        cost = self.find(program, instruction)
+        if cost is None:
             return None
         kind = category(program, instruction)
         communicates = kind is Category.COLLECTIVE
         known = family or _FAMILIES.get(
             kind, PriceFamily.DOMAIN if communicates else PriceFamily.MEMORY
         )
-        return found.price(known, self.origin)
+        return cost.price(known, self.origin)
 
     def matches(self, program: Program) -> Mapping[CostMatch | None, int]:
         """Count a program's instructions by match; under None those without one."""
-        found: Counter[CostMatch | None] = Counter()
+        counts: Counter[CostMatch | None] = Counter()
         for computation in launched(program):
             for instruction in computation.instructions:
                 if _is_priced(instruction):
                     answer = self.find(program, instruction)
-                    found[answer.match if answer else None] += 1
-        return found
+                    counts[answer.match if answer else None] += 1
+        return counts
 
 
-def _found(costs: Sequence[float], match: CostMatch) -> FoundCost:
-    return FoundCost(statistics.median(costs), min(costs), max(costs), match)
+def _matched_cost(costs: Sequence[float], match: CostMatch) -> MatchedCost:
+    return MatchedCost(statistics.median(costs), min(costs), max(costs), match)
 
 
 def _is_priced(instruction: Instruction) -> bool:

@@ -78,8 +78,8 @@ class WhatIf:
             return self.instructions[instruction.name]
         if not self.instructions:
             return 1.0
-        found = collective(program, instruction)
-        return self.instructions.get(found.kind, 1.0) if found else 1.0
+        communication = collective(program, instruction)
+        return self.instructions.get(communication.kind, 1.0) if communication else 1.0
 
 
 def parse_what_if(text: str, *, tpus: bool | None = None) -> WhatIf:
@@ -129,8 +129,8 @@ def _unlike(part: str, before: float | None, factor: float) -> float:
 
 
 def _factor(part: str, value: str, least: float) -> float:
-    found = _FACTOR.fullmatch(value.casefold())
-    factor = float(found[1]) if found else math.nan
+    match = _FACTOR.fullmatch(value.casefold())
+    factor = float(match[1]) if match else math.nan
     if not least <= factor <= 1e6:
         raise _refused(
             part, f"{value or 'an empty text'} is not a factor of at least {least:g}, such as 2x"

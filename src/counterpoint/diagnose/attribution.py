@@ -133,10 +133,10 @@ def _states(
 def _windows_at(at: Longs, windows: pl.DataFrame) -> Longs:
     """Return the row of the window at each of these sorted times; -1 between windows."""
     starts, ends = windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()
-    found = np.full(len(at), -1, np.int64)
+    window_rows = np.full(len(at), -1, np.int64)
     for row, (first, last) in enumerate(np.searchsorted(at, np.stack([starts, ends], 1)).tolist()):
-        found[first:last] = row
-    return found
+        window_rows[first:last] = row
+    return window_rows
 
 
 def _sum(
@@ -149,10 +149,10 @@ def _sum(
     code = (window * classes + class_) * 2 + hidden
     ps = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
     np.add.at(ps, code, length)
-    found = np.flatnonzero(ps)
-    in_window = found // 2 % classes
+    cells = np.flatnonzero(ps)
+    in_window = cells // 2 % classes
     kinds = np.where(in_window == classes - 1, _NO_CLASS, in_window)
-    return found // 2 // classes, kinds, found % 2, ps[found]
+    return cells // 2 // classes, kinds, cells % 2, ps[cells]
 
 
 def _named(sums: Longs) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from typing import Final
 from counterpoint.hlo.indexing import is_assignment, windows_of
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.provenance import provenance
 
 BetterForm = Callable[[Program, Instruction, str], str]
 """Returns advice for an instruction on a kind of device, such as "gpu"."""

@@ -23,15 +23,15 @@ def callback_ops(timeline: Timeline) -> list[int]:
     """Return the rows of the Timeline's ops that call Python."""
     calls = (pl.col("category") == "host") & (pl.col("opcode") == "custom-call")
     rows = timeline.ops.with_row_index("row").filter(calls | pl.col("opcode").is_null())
-    found: list[int] = []
+    calling: list[int] = []
     for row, name, op, opcode, program in rows.select(
         "row", "name", "op", "opcode", "program"
     ).iter_rows():
         if opcode is None:
-            found += [row] if JAX_NAME.match(op or name) else []
+            calling += [row] if JAX_NAME.match(op or name) else []
             continue
         hlo = None if program is None else timeline.programs[int(program)].hlo()
         call = None if hlo is None or op is None else hlo.instruction(op)
         target = call.custom_call_target if call is not None else op or name
-        found += [row] if _TARGET.search(target) else []
-    return found
+        calling += [row] if _TARGET.search(target) else []
+    return calling

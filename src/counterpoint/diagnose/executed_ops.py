@@ -100,9 +100,9 @@ def without_hlo(data: StepData) -> pl.DataFrame:
     return data.ops.filter(~pl.col("program").is_in(known).fill_null(value=False))
 
 
-def evidence_of(data: StepData, found: Iterable[ExecutedOp]) -> tuple[Evidence, ...]:
+def evidence_of(data: StepData, ops: Iterable[ExecutedOp]) -> tuple[Evidence, ...]:
     """Return the first few as evidence with their source lines."""
-    return rows_as_evidence(data, (entry.row for entry in found))
+    return rows_as_evidence(data, (entry.row for entry in ops))
 
 
 def rows_as_evidence(data: StepData, rows: Iterable[dict[str, Any]]) -> tuple[Evidence, ...]:
@@ -128,7 +128,7 @@ def readers(program: Program, instruction: Instruction) -> Iterator[tuple[Instru
                 yield user, value.shape.bytes
 
 
-def gain_without(data: StepData, found: Iterable[ExecutedOp], most: float) -> tuple[Range, Basis]:
+def gain_without(data: StepData, ops: Iterable[ExecutedOp], most: float) -> tuple[Range, Basis]:
     """Return the gain without these instructions: simulated if possible, else at most `most`.
 
     The simulator knows the step's program; of other programs nothing is certain.
@@ -136,7 +136,7 @@ def gain_without(data: StepData, found: Iterable[ExecutedOp], most: float) -> tu
     step = data.timeline.step_program
     own: list[str] = []
     elsewhere_ms = 0.0
-    for entry in found:
+    for entry in ops:
         if entry.row["program"] == step:
             own.append(entry.instruction.name)
         else:

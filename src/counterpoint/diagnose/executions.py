@@ -47,10 +47,10 @@ def _told(timeline: Timeline, several: pl.Series) -> pl.DataFrame:
     """
     ops = timeline.ops.with_row_index("row").select("program", "computation", op="row")
     bodies = ops.filter(pl.col("op").is_in(several.implode())).select(_BODY).drop_nulls().unique()
-    found: list[tuple[int, str, int | None]] = []
+    times_of_body: list[tuple[int, str, int | None]] = []
     for number, body in bodies.iter_rows():
         program = timeline.programs[int(number)].hlo()
         if program is not None and body in program.computations:
-            found.append((number, body, times_per_run(program, body)))
+            times_of_body.append((number, body, times_per_run(program, body)))
     schema = {"program": pl.UInt16, "computation": pl.String, "times": pl.Int64}
-    return ops.join(pl.DataFrame(found, schema=schema, orient="row"), on=_BODY)
+    return ops.join(pl.DataFrame(times_of_body, schema=schema, orient="row"), on=_BODY)

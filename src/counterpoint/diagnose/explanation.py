@@ -75,20 +75,20 @@ def judge(data: StepData) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
     Priced findings come first, the largest saving first, then unpriced ones by code.
     """
     doubt = _doubt(data)
-    found: list[Finding] = []
+    checked: list[Finding] = []
     failed: list[str] = []
     for rule in RULES:
         with data.stopwatch.measure(f"rule {rule.CODE}"):
             findings, failure = found_by(rule, rule.check, data)
         worded = [in_neutral_words(data, finding) for finding in findings]
-        found += [_checked(data, _doubted(finding, doubt)) for finding in worded]
+        checked += [_checked(data, _doubted(finding, doubt)) for finding in worded]
         failed += [failure] if failure else []
     priced = [
         finding
-        for finding in found
+        for finding in checked
         if _most(finding) > MIN_REPORTED_SHARE * (finding.mean_step_ms or data.step_ms)
     ]
-    unpriced = [finding for finding in found if not isinstance(finding.saves_ms, Range)]
+    unpriced = [finding for finding in checked if not isinstance(finding.saves_ms, Range)]
     return (*sorted(priced, key=_rank), *unpriced), tuple(failed)
 
 

@@ -73,8 +73,8 @@ def chains(data: StepData, chip: Chip) -> list[KernelChain]:
         for kernel in executed_ops(data, ~pl.col("category").is_in(_OTHER_WORK))
         if is_memory_bound(kernel.row, chip) and not moves_only(kernel.program, kernel.instruction)
     }
-    found = [handover for writer in bound.values() for handover in _handovers(writer, bound)]
-    return sorted(_joined(found), key=lambda chain: -chain.handed_ms)
+    handovers = [handover for writer in bound.values() for handover in _handovers(writer, bound)]
+    return sorted(_joined(handovers), key=lambda chain: -chain.handed_ms)
 
 
 def is_memory_bound(row: dict[str, Any], chip: Chip) -> bool:
@@ -118,7 +118,7 @@ def _share(kernel: ExecutedOp, moved: int) -> float:
     return kernel.ms * min(1.0, moved / kernel.row["bytes_accessed"])
 
 
-def _joined(found: Sequence[Handover]) -> Iterator[KernelChain]:
+def _joined(handovers: Sequence[Handover]) -> Iterator[KernelChain]:
     """Group handovers that share kernels."""
     leader: dict[int, int] = {}
 
@@ -128,10 +128,10 @@ def _joined(found: Sequence[Handover]) -> Iterator[KernelChain]:
             of = leader[of]
         return of
 
-    for handover in found:
+    for handover in handovers:
         leader[lead(id(handover.writer))] = lead(id(handover.reader))
     groups: dict[int, list[Handover]] = {}
-    for handover in found:
+    for handover in handovers:
         groups.setdefault(lead(id(handover.writer)), []).append(handover)
     for group in groups.values():
         members = {

@@ -155,12 +155,12 @@ def merged_layers(scopes: Iterable[str]) -> Mapping[str, str]:
     for depth in range(max(map(len, merged.values()), default=0)):
         numbers: dict[tuple[str, ...], set[str]] = {}
         for parts in merged.values():
-            if found := _numbered(parts, depth):
-                numbers.setdefault(found[0], set()).add(found[1])
+            if layer := _numbered(parts, depth):
+                numbers.setdefault(layer[0], set()).add(layer[1])
         for scope, parts in merged.items():
-            found = _numbered(parts, depth)
-            if found and len(numbers[found[0]]) >= _LAYERS:
-                merged[scope] = (*found[0], *parts[depth + 1 :])
+            layer = _numbered(parts, depth)
+            if layer and len(numbers[layer[0]]) >= _LAYERS:
+                merged[scope] = (*layer[0], *parts[depth + 1 :])
     return {scope: "/".join(parts) for scope, parts in merged.items()}
 
 

@@ -91,10 +91,10 @@ def longer_steps(selection: Selection) -> dict[int, float]:
     )
     excess = pl.col("ms") - pl.col("ms").median()
     limit = pl.max_horizontal(_OF_STEP * pl.col("ms").median(), _DEVIATIONS * excess.abs().median())
-    found = dict(lengths.filter(excess > limit).select("step", "ms").iter_rows())
-    if len(found) > _FEW * len(lengths):
+    longer = dict(lengths.filter(excess > limit).select("step", "ms").iter_rows())
+    if len(longer) > _FEW * len(lengths):
         return {}
-    return {step: ms - selection.median_ms for step, ms in found.items()}
+    return {step: ms - selection.median_ms for step, ms in longer.items()}
 
 
 def _by_state(attributed: pl.DataFrame) -> pl.DataFrame:
@@ -130,18 +130,18 @@ class _Growth:
         return min(grown)[1] if grown else None
 
     def _by_name(self, ps_of_op: Mapping[int, int], state: str) -> dict[str, int]:
-        found: dict[str, int] = {}
+        by_name: dict[str, int] = {}
         for op, ps in ps_of_op.items():
             lane, name = self._shown[op]
             if lane == state:
-                found[name] = found.get(name, 0) + ps
-        return found
+                by_name[name] = by_name.get(name, 0) + ps
+        return by_name
 
 
-def outlier_notes(found: tuple[Outlier, ...]) -> tuple[str, ...]:
+def outlier_notes(outliers: tuple[Outlier, ...]) -> tuple[str, ...]:
     """Return a note per cause: `steps 3 and 9 took 20.0 ms longer than the median: ...`."""
     groups: dict[tuple[str, str | None], list[Outlier]] = {}
-    for outlier in found:
+    for outlier in outliers:
         groups.setdefault((outlier.cause, outlier.op), []).append(outlier)
     return tuple(_note(cause, op, group) for (cause, op), group in groups.items())
 

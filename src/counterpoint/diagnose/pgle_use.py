@@ -73,9 +73,9 @@ def _logs(run: Run) -> Iterable[str]:
 
 def _was_guided(log: str) -> bool:
     """Return whether XLA reports that it took costs from a profile."""
-    from counterpoint.pgle.evidence import read_evidence
+    from counterpoint.pgle.compiler_log import read_compiler_log
 
-    return any(module.guided for module in read_evidence(log).modules)
+    return any(module.guided for module in read_compiler_log(log).modules)
 
 
 def coverage_of(data: StepData, path: str) -> Coverage | None:

@@ -128,9 +128,9 @@ class Selection:
         for device, windows, extent in self._extents():
             rows = own_rows.get(device, slice(0, 0))
             start, duration = (spans[name][rows].to_numpy() for name in ("start_ps", "dur_ps"))
-            found = _overlapping(extent, start, duration)
-            kept.append(found + rows.start)
-            steps.append(_step_at(start[found], self.windows[windows]))
+            rows_inside = _overlapping(extent, start, duration)
+            kept.append(rows_inside + rows.start)
+            steps.append(_step_at(start[rows_inside], self.windows[windows]))
         row = pl.Series("row", np.concatenate([np.empty(0, np.int64), *kept]), pl.UInt32)
         step = pl.Series("step", np.concatenate([np.empty(0, np.int32), *steps]), pl.Int32)
         return (
@@ -161,8 +161,8 @@ def _overlapping(extent: Intervals, start: Longs, duration: Longs) -> Longs:
     first = np.maximum(first, np.append(0, np.maximum.accumulate(last)[:-1]))
     length = np.maximum(last - first, 0)
     shift = np.repeat(first - (np.cumsum(length) - length), length)
-    found = np.arange(int(length.sum())) + shift
-    return found[start[found] + duration[found] > np.repeat(extent.start, length)]
+    overlapping = np.arange(int(length.sum())) + shift
+    return overlapping[start[overlapping] + duration[overlapping] > np.repeat(extent.start, length)]
 
 
 def _step_at(start: Longs, windows: pl.DataFrame) -> NDArray[np.int32]:
@@ -373,8 +373,8 @@ def _list_devices(timeline: Timeline) -> str:
     return ", ".join(shown) + (f", ... {len(timeline.devices) - 1}" if more > 0 else "")
 
 
-def _check_step(timeline: Timeline, step: int, found: int) -> None:
-    if not found:
+def _check_step(timeline: Timeline, step: int, windows: int) -> None:
+    if not windows:
         known = timeline.steps["step"].unique().sort().to_list()
         where = " on the selected devices" if step in known else ""
         raise UsageError(

@@ -139,18 +139,18 @@ def slow_steps(data: StepData) -> tuple[SlowSteps, ...]:
     if data.selection.step is not None or data.cached(growth) is not None:
         return ()
     lengths = data.cached(step_parts).length
-    found = [
+    each_slow = [
         slow
         for slow in (*_slow_by_host(data), *_slow_by_devices(data))
         if _are_longer(slow, lengths)
     ]
-    return tuple(sorted(_by_cause(data, found), key=lambda slow: -slow.lost_ms))
+    return tuple(sorted(_by_cause(data, each_slow), key=lambda slow: -slow.lost_ms))
 
 
-def _by_cause(data: StepData, found: Sequence[SlowSteps]) -> list[SlowSteps]:
+def _by_cause(data: StepData, several: Sequence[SlowSteps]) -> list[SlowSteps]:
     """Return one SlowSteps for each cause: idle time and work of the same steps may have one."""
     joined: list[SlowSteps] = []
-    for slow in sorted(found, key=lambda it: (not it.is_explained, -it.lost_ms)):
+    for slow in sorted(several, key=lambda it: (not it.is_explained, -it.lost_ms)):
         same = (at for at, other in enumerate(joined) if _have_one_cause(data, other, slow))
         at = next(same, None)
         if at is None:
@@ -238,16 +238,16 @@ def _candidates(values: Mapping[int, float], step_ms: float) -> _Candidates | No
     """
     ordered = sorted(values.values())
     fewest = max(2, round(_SHORT * len(ordered)))
-    short, gap, found = ordered, 0.0, False
+    short, gap, has_gap = ordered, 0.0, False
     while len(short) > fewest and len(ordered) >= FEWEST:
         gaps = [above - below for below, above in pairwise(short)]
         count = max(range(fewest, len(short)), key=lambda count: gaps[count - 1])
         near = short[:count]
         if gaps[count - 1] <= max(_GAP_OF_STEP * step_ms, _GAP_OF_SCATTER * (near[-1] - near[0])):
             break
-        short, gap, found = near, gaps[count - 1], True
+        short, gap, has_gap = near, gaps[count - 1], True
         fewest = max(fewest, (len(ordered) + 1) // 2)
-    if not found:
+    if not has_gap:
         return None
     usual = median(short)
     return _Candidates(
@@ -271,12 +271,12 @@ def _slow_by_host(data: StepData) -> Iterator[SlowSteps]:
         yield _by_host(data, parts, ms, usual, function)
         left = {step: idle - ms.get(step, 0.0) for step, idle in left.items()}
     step_ms = median(parts.length.values())
-    found = _candidates(left, step_ms)
-    if found is None:
+    candidates = _candidates(left, step_ms)
+    if candidates is None:
         return
-    slow = {step: ms for step, ms in found.longer_ms.items() if step not in compiled}
+    slow = {step: ms for step, ms in candidates.longer_ms.items() if step not in compiled}
     by_cause: dict[IdleCause, list[int]] = {}
-    usual_idle = all_of(data, _some(found.usual)).cached(idle_of)
+    usual_idle = all_of(data, _some(candidates.usual)).cached(idle_of)
     for step in slow if len(slow) <= _APART else ():
         idle = all_of(data, (step,)).cached(idle_of)
         cause = max(CAUSES, key=lambda it: idle.ms(it) - usual_idle.ms(it))
@@ -290,8 +290,10 @@ def _slow_by_host(data: StepData) -> Iterator[SlowSteps]:
         explained = cause not in _RUNTIMES
         if not explained and traced and on_virtual_devices(data.timeline):
             continue  # Python would show what the host does: other programs take its cores
-        if _is_far(data, found, period, len(steps), step_ms, explained=explained):
-            yield _by_host(data, parts, {step: slow[step] for step in steps}, found.usual, None)
+        if _is_far(data, candidates, period, len(steps), step_ms, explained=explained):
+            yield _by_host(
+                data, parts, {step: slow[step] for step in steps}, candidates.usual, None
+            )
 
 
 def _some(steps: Sequence[int]) -> Sequence[int]:
@@ -359,7 +361,7 @@ def _rare_functions(
             & (pl.col("host") == host)
             & pl.col("name").is_in(known.implode())
         )
-        found: list[tuple[float, int, dict[int, float], Intervals]] = []
+        functions: list[tuple[float, int, dict[int, float], Intervals]] = []
         for (name,), rows in candidates.group_by("name", maintain_order=True):
             number = int(str(name))
             if _TELL_NOTHING.match(names[number]):
@@ -369,9 +371,9 @@ def _rare_functions(
             touched, ms = _in_steps(parts, devices, times)
             ms = {step: own_ms for step, own_ms in ms.items() if step not in compiled}
             if len(touched) <= most and sum(ms.values()) > least_ms:
-                found.append((sum(ms.values()), number, ms, times))
+                functions.append((sum(ms.values()), number, ms, times))
         taken = EMPTY
-        for _, number, ms, times in sorted(found, key=lambda it: (-it[0], -it[3].total)):
+        for _, number, ms, times in sorted(functions, key=lambda it: (-it[0], -it[3].total)):
             if (times & taken).total < times.total / 2:
                 taken |= times
                 enough = max(ms.values()) * _GAP_OF_STEP
@@ -379,10 +381,10 @@ def _rare_functions(
 
 
 def _devices_of_hosts(data: StepData, parts: StepParts) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    devices_of: dict[int, list[int]] = {}
     for device in parts.busy:
-        found.setdefault(data.timeline.devices[device].host, []).append(device)
-    return found
+        devices_of.setdefault(data.timeline.devices[device].host, []).append(device)
+    return devices_of
 
 
 def _in_steps(
@@ -408,7 +410,7 @@ def _in_steps(
 
 def _is_far(
     data: StepData,
-    found: _Candidates,
+    candidates: _Candidates,
     period: int | None,
     count: int,
     step_ms: float,
@@ -420,12 +422,12 @@ def _is_far(
     Other programs take the cores of virtual devices for a while: what the host does then is what it
     does in all steps.
     """
-    far = found.gap_ms >= _FAR * found.scatter_ms
+    far = candidates.gap_ms >= _FAR * candidates.scatter_ms
     often = period is not None and count >= _OFTEN
     if not on_virtual_devices(data.timeline):
         return far or often or explained
-    very_far = found.gap_ms >= _VERY_FAR * found.scatter_ms
-    return often or (very_far and found.gap_ms >= _STEPS_LONG * step_ms)
+    very_far = candidates.gap_ms >= _VERY_FAR * candidates.scatter_ms
+    return often or (very_far and candidates.gap_ms >= _STEPS_LONG * step_ms)
 
 
 def _slow_by_devices(data: StepData) -> Iterator[SlowSteps]:
@@ -435,24 +437,24 @@ def _slow_by_devices(data: StepData) -> Iterator[SlowSteps]:
         return
     step_ms = median(parts.length.values())
     works = {step: ms - parts.idle[step] for step, ms in parts.length.items()}
-    found = _candidates(works, step_ms)
-    if found is None:
+    candidates = _candidates(works, step_ms)
+    if candidates is None:
         return
-    steps = sorted(found.longer_ms)
+    steps = sorted(candidates.longer_ms)
     period = _period([*parts.length], steps)
-    programs = _programs(data, steps, found.usual)
+    programs = _programs(data, steps, candidates.usual)
     if not programs and on_virtual_devices(data.timeline) and len(steps) < _OFTEN:
         return  # other programs of the machine take the cores for a while
-    if not programs and not _is_far(data, found, period, len(steps), step_ms, explained=False):
+    if not programs and not _is_far(data, candidates, period, len(steps), step_ms, explained=False):
         return
-    usual = all_of(data, _some(found.usual))
+    usual = all_of(data, _some(candidates.usual))
     apart = all_of(data, steps[:_APART])
     more = {state: ms - _states(usual)[state] for state, ms in _states(apart).items()}
     more.pop(IDLE)
     yield SlowSteps(
-        longer_ms=found.longer_ms,
-        usual=found.usual,
-        short_ms=median(parts.length[step] for step in found.usual),
+        longer_ms=candidates.longer_ms,
+        usual=candidates.usual,
+        short_ms=median(parts.length[step] for step in candidates.usual),
         mean_ms=mean(parts.length.values()),
         count=len(parts.length),
         period=period,
@@ -478,8 +480,8 @@ def _programs(data: StepData, slow: Sequence[int], usual: Sequence[int]) -> tupl
 
 def _states(of: StepData) -> dict[str, float]:
     summed = of.attributed.group_by("state").agg(pl.col("ps").sum())
-    found = {state: ps * of.selection.scale for state, ps in summed.rows()}
-    return {str(state): found.get(str(state), 0.0) for state in (*STATES, IDLE)}
+    ms_of = {state: ps * of.selection.scale for state, ps in summed.rows()}
+    return {str(state): ms_of.get(str(state), 0.0) for state in (*STATES, IDLE)}
 
 
 def _period(steps: Sequence[int], slow: Collection[int]) -> int | None:
@@ -497,7 +499,7 @@ def noise_share(data: StepData) -> float:
 
     Slow steps that have a finding are not counted, and fewer than five steps do not tell.
     """
-    slow = {step for found in data.cached(slow_steps) for step in found.longer_ms}
+    slow = {step for steps_of_cause in data.cached(slow_steps) for step in steps_of_cause.longer_ms}
     lengths = [ms for step, ms in step_lengths(data.selection).items() if step not in slow]
     if data.selection.step is not None or len(lengths) < FEWEST:
         return 0.0
@@ -508,14 +510,14 @@ def noise_share(data: StepData) -> float:
 
 def typical_are_slow(data: StepData) -> bool:
     """Return whether so many steps are slow that typical ones are among them."""
-    slow = {step for found in data.cached(slow_steps) for step in found.longer_ms}
+    slow = {step for steps_of_cause in data.cached(slow_steps) for step in steps_of_cause.longer_ms}
     return 2 * len(slow) >= len(data.selection.lengths_ms)
 
 
 def without_slow(data: StepData) -> Selection:
     """Return the Selection without slow steps among the typical ones; of all, if half are slow."""
     selection = data.selection
-    slow = {step for found in data.cached(slow_steps) for step in found.longer_ms}
+    slow = {step for steps_of_cause in data.cached(slow_steps) for step in steps_of_cause.longer_ms}
     if slow and typical_are_slow(data):
         return of_all(selection)
     kept = selection.windows.filter(~pl.col("step").is_in([*slow]))

@@ -132,11 +132,11 @@ def device_breakdowns(selection: Selection, attributed: pl.DataFrame) -> dict[in
 def _sums(attributed: pl.DataFrame) -> dict[int, list[_Sum]]:
     """Return the time of each device in each state."""
     keys = ["device", "state", "hidden"]
-    found: dict[int, list[_Sum]] = {}
+    sums: dict[int, list[_Sum]] = {}
     summed = attributed.group_by(keys, maintain_order=True).agg(pl.col("ps").sum())
     for device, state, hidden, ps in summed.rows():
-        found.setdefault(device, []).append((state, hidden, ps))
-    return found
+        sums.setdefault(device, []).append((state, hidden, ps))
+    return sums
 
 
 def _parts(sums: Iterable[_Sum], scale: float) -> Breakdown:

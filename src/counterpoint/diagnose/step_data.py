@@ -177,18 +177,18 @@ class StepData:
     @cached_property
     def _rows_of_name(self) -> dict[tuple[int | None, str], list[int]]:
         """The rows of the Timeline's ops by program and name: their own, and that of their pair."""
-        found: dict[tuple[int | None, str], list[int]] = {}
+        rows_of: dict[tuple[int | None, str], list[int]] = {}
         names = self.named_ops.select("op_row", "program", "shown", "op")
         for row, program, shown, own in names.iter_rows():
             for name in {shown, own} - {None}:
-                found.setdefault((program, name), []).append(row)
-        return found
+                rows_of.setdefault((program, name), []).append(row)
+        return rows_of
 
     def longest(self, ops: Sequence[int]) -> tuple[int, ...]:
         """Return the rows of the longest spans of some ops, given as rows of the Timeline's ops."""
         op, length, row = (self.spans[name].to_numpy() for name in ("op", "dur_ps", "row"))
-        found = np.flatnonzero(op == ops[0] if len(ops) == 1 else np.isin(op, ops))
-        first = found[np.argsort(-length[found], kind="stable")[:_ROWS]]
+        rows = np.flatnonzero(op == ops[0] if len(ops) == 1 else np.isin(op, ops))
+        first = rows[np.argsort(-length[rows], kind="stable")[:_ROWS]]
         return tuple(row[first].tolist())
 
     @cached_property

@@ -63,13 +63,14 @@ def _places(timeline: Timeline, program: int) -> pl.DataFrame:
     hlo = _hlo(timeline, program)
     if hlo is None:
         return _places_by_time(timeline, ops["row"])
-    found: dict[int, int] = {}
+    place_of: dict[int, int] = {}
     for row, name in ops.select("row", "op").rows():
         instruction = hlo.instruction(name) if name else None
         if instruction is not None and instruction.computation == hlo.entry:
-            found[row] = instruction.index
+            place_of[row] = instruction.index
     return pl.DataFrame(
-        {"op": [*found], "place": [*found.values()]}, schema={"op": pl.UInt32, "place": pl.Int64}
+        {"op": [*place_of], "place": [*place_of.values()]},
+        schema={"op": pl.UInt32, "place": pl.Int64},
     )
 
 

@@ -53,7 +53,7 @@ def compare(paths: Sequence[Path]) -> Checkup:
 
 def _read(path: Path) -> HostReport:
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=_Report)
+        report = msgspec.json.decode(path.read_bytes(), type=_Report)
     except OSError as failure:
         raise InputError(
             f"{path}: can't be read: {failure.strerror}",
@@ -64,9 +64,9 @@ def _read(path: Path) -> HostReport:
             f"{path}: not a report of `counterpoint doctor --json`: {failure}",
             next="counterpoint doctor --json -o host.json",
         ) from None
-    if found.compared is None or len(found.hosts) != 1:
+    if report.compared is None or len(report.hosts) != 1:
         raise InputError(
-            f"{path}: the report of {len(found.hosts)} hosts",
+            f"{path}: the report of {len(report.hosts)} hosts",
             why="what is compared are reports of one host each",
             next="name the reports that this one was made of",
         )
@@ -81,6 +81,6 @@ def _read(path: Path) -> HostReport:
             code=it.code,
             name=it.name,
         )
-        for it in found.verdicts
+        for it in report.verdicts
     )
-    return HostReport(host=found.hosts[0], verdicts=verdicts, compared=found.compared)
+    return HostReport(host=report.hosts[0], verdicts=verdicts, compared=report.compared)

@@ -77,11 +77,11 @@ def combiner_inputs(
     before jaxlib 0.5.
     """
     split = KINDS[KINDS.index(kind) :]
-    found = (
+    inputs = (
         _place(program, _Trace(program, computation, kind, split, by_dimension=by_dimension))
         for computation in launched(program)
     )
-    return tuple(place for place in found if place.parts)
+    return tuple(place for place in inputs if place.parts)
 
 
 def unrolled(program: Program) -> bool:
@@ -201,8 +201,8 @@ def _kind(program: Program, it: Instruction) -> str | None:
     """Return the kind of a collective, given its start or the single instruction; else None."""
     if is_done(it) or it.opcode == "fusion":
         return None
-    found = collective(program, it)
-    return found.kind if found is not None and found.kind in KINDS else None
+    communication = collective(program, it)
+    return communication.kind if communication is not None and communication.kind in KINDS else None
 
 
 def _values(program: Program, it: Instruction) -> list[tuple[Instruction, int]]:

@@ -80,26 +80,27 @@ def compare(
     """
     wanted = {**asked.flags, **dict(asked.options)}
     options = dict(asked.options)
-    found = tuple(
+    requested = tuple(
         _asked(name, value, reported, release, option=name in options)
         for name, value in wanted.items()
     )
     fields = {_field(name, release) for name in wanted}
-    origins = "compiler_options, or the program"
-    origins = origins if all_flags else f"XLA_FLAGS, {origins}"
-    return (*found, *_elsewhere(fields, reported, release, origins))
+    others = "compiler_options, or the program"
+    others = others if all_flags else f"XLA_FLAGS, {others}"
+    return (*requested, *_elsewhere(fields, reported, release, others))
 
 
 def differences(reported: Mapping[str, Mapping[str, str]]) -> tuple[Difference, ...]:
     """Return the flags that differ between modules."""
     names = sorted({name for flags in reported.values() for name in flags})
-    found = (
-        Difference(
-            name=name, by_module={module: flags.get(name) for module, flags in reported.items()}
-        )
-        for name in names
+    values = {
+        name: {module: flags.get(name) for module, flags in reported.items()} for name in names
+    }
+    return tuple(
+        Difference(name=name, by_module=by_module)
+        for name, by_module in values.items()
+        if len(set(by_module.values())) > 1
     )
-    return tuple(difference for difference in found if len(set(difference.by_module.values())) > 1)
 
 
 def _field(name: str, release: Release) -> str:

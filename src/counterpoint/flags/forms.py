@@ -242,16 +242,16 @@ def compiler_options(settings: Settings, release: Release) -> Options:
 
 def render_compiler_options(settings: Settings, release: Release) -> str:
     """Return the dict as a statement, with what is left out in comments."""
-    found = compiler_options(settings, release)
+    options = compiler_options(settings, release)
     known = "" if release.exact else f" (by the tables of {release.version})"
     call = "jax.jit(step, compiler_options=compiler_options)"
     lines = [f"# For jaxlib {release.asked}{known}: {call}"]
     if settings.layout and (words := layout_words(settings.layout)):
         lines.append(f"# Intended for {words}.")
-    lines += _dict(found.taken)
-    if found.left_out:
+    lines += _dict(options.taken)
+    if options.left_out:
         lines.append("# Left out:")
-        lines += [f"#   {one_line(what)}: {why}" for what, why in found.left_out]
+        lines += [f"#   {one_line(what)}: {why}" for what, why in options.left_out]
     return "\n".join([*lines, ""])
 
 

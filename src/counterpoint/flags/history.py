@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import cast
 
 from counterpoint.core import ArgumentError
-from counterpoint.flags.catalogue.about import SettingReader
+from counterpoint.flags.catalogue.about import ReadingProgram
 from counterpoint.flags.catalogue.flag import Flag, Release, flag_of
 from counterpoint.flags.catalogue.libtpu import libtpu_setting
 from counterpoint.flags.catalogue.lookup import names_ever, releases, states
@@ -86,16 +86,16 @@ def _presence(flags: list[tuple[str, Flag | None]]) -> tuple[str | None, str | N
 
 
 def _changes(flags: list[tuple[str, Flag | None]]) -> list[FlagChange]:
-    found: list[FlagChange] = []
+    changes: list[FlagChange] = []
     before: Flag | None = None
     for version, flag in flags:
         if flag is not None and before is not None:
-            found += [FlagChange(version, *change) for change in differences(before, flag)]
+            changes += [FlagChange(version, *change) for change in differences(before, flag)]
         elif version != releases()[0]:
             presence = ("added", "", "") if flag else ("removed", "", "")
-            found.append(FlagChange(version, *presence))
+            changes.append(FlagChange(version, *presence))
         before = flag
-    return found
+    return changes
 
 
 def differences(before: Flag, after: Flag) -> list[tuple[str, str, str]]:
@@ -195,15 +195,15 @@ def _renamed(
     old: Mapping[str, Flag], new: Mapping[str, Flag], use: Mapping[str, tuple[str, ...]]
 ) -> tuple[RenamedFlag, ...]:
     """Return names replaced by one new name that replaces nothing else."""
-    found: list[RenamedFlag] = []
+    renames: list[RenamedFlag] = []
     for name, flag in sorted(old.items()):
         now = new.get(name)
         alias = now.alias_of if now is not None and flag.alias_of is None else None
         heirs = (alias,) if alias else use.get(name, ()) if now is None else ()
         if len(heirs) == 1 and heirs[0] in new and heirs[0] not in old:
-            found.append(RenamedFlag(flag, new[heirs[0]], taken=now is not None))
-    counts = [rename.after.name for rename in found]
-    return tuple(rename for rename in found if counts.count(rename.after.name) == 1)
+            renames.append(RenamedFlag(flag, new[heirs[0]], taken=now is not None))
+    counts = [rename.after.name for rename in renames]
+    return tuple(rename for rename in renames if counts.count(rename.after.name) == 1)
 
 
 def _present(names: tuple[str, ...], new: Mapping[str, Flag]) -> tuple[str, ...]:
@@ -346,7 +346,7 @@ def state_of(name: str, release: Release) -> FlagState:
     if name in release.jax:
         return FlagState.TAKEN
     variable = variables().get(name) or arguments().get(name) or libtpu_setting(name)
-    if variable is not None and variable.reader is not SettingReader.JAX:
+    if variable is not None and variable.reader is not ReadingProgram.JAX:
         return _of_variable(variable, release)
     if name.startswith("NCCL_"):
         return FlagState.TAKEN  # only its name is known
@@ -395,7 +395,9 @@ def default_of(name: str, release: Release) -> str | None:
     if name in release.jax:
         return release.jax[name]
     variable = variables().get(name) or arguments().get(name) or libtpu_setting(name)
-    if variable is None or variable.reader is SettingReader.JAX:  # JAX's options are in the release
+    if (
+        variable is None or variable.reader is ReadingProgram.JAX
+    ):  # JAX's options are in the release
         return None
     return variable.default
 

@@ -47,8 +47,8 @@ def chosen_release(version: str | None = None) -> Release:
     """
     if version is None:
         return release(installed_version())
-    found = known_release(version)
-    if found is None:
+    number = known_release(version)
+    if number is None:
         raise ArgumentError(
             "jaxlib",
             version,
@@ -56,7 +56,7 @@ def chosen_release(version: str | None = None) -> Release:
             why=f"nearest known: {', '.join(_around(version))}",
             instead=_around(version)[0],
         )
-    return release(found)
+    return release(number)
 
 
 def _around(version: str) -> tuple[str, ...]:
@@ -84,14 +84,14 @@ def find_interpreter(
 
     search = (os.environ if environment is None else environment).get("PATH")
     if python is not None:
-        found = shutil.which(python, path=search)
-        if found is None:
+        path = shutil.which(python, path=search)
+        if path is None:
             raise InputError(
                 f"--python {python}: no such program",
                 why="it is neither a path nor the name of a program on PATH",
                 next="use --python .venv/bin/python",
             )
-        return _interpreter(Path(found))
+        return _interpreter(Path(path))
     on_path = (shutil.which(name, path=search) for name in ("python", "python3"))
     candidates = [_interpreter(Path(program)) for program in on_path if program]
     return next((candidate for candidate in candidates if candidate.jaxlib), None)
@@ -121,8 +121,8 @@ def _version_in(directories: Iterable[str]) -> str | None:
 
 
 def _first_jaxlib(directories: Iterable[str]) -> Path | None:
-    found = (_jaxlib_in(directory) for directory in directories)
-    return next((metadata for metadata in found if metadata), None)
+    installed = (_jaxlib_in(directory) for directory in directories)
+    return next((metadata for metadata in installed if metadata), None)
 
 
 def _jaxlib_in(directory: str) -> Path | None:
@@ -131,5 +131,5 @@ def _jaxlib_in(directory: str) -> Path | None:
         names = os.listdir(directory)  # noqa: PTH208 - names only, of thousands of entries
     except OSError:
         return None
-    found = (name for name in names if name.startswith(_HEAD) and name.endswith(_TAIL))
-    return next((Path(directory, name) for name in found), None)
+    metadata = (name for name in names if name.startswith(_HEAD) and name.endswith(_TAIL))
+    return next((Path(directory, name) for name in metadata), None)

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.flags.catalogue.about import SettingReader, documentation_of
+from counterpoint.flags.catalogue.about import ReadingProgram, documentation_of
 from counterpoint.flags.catalogue.flag import Release, similar
 from counterpoint.flags.catalogue.libtpu import libtpu_flag
 from counterpoint.flags.catalogue.lookup import names_ever, releases
@@ -64,12 +64,12 @@ def is_default_now(name: str, value: str) -> bool:
 @cache
 def _rows() -> Mapping[str, Mapping[str, Pairs]]:
     text = (_DATA / "replacements.tsv").read_text("utf-8")
-    found: dict[str, dict[str, Pairs]] = {}
+    rows: dict[str, dict[str, Pairs]] = {}
     for line in text.splitlines():
         if not line.startswith("#"):
             name, value, heirs = line.split("\t")
-            found.setdefault(name, {})[value] = tuple(_pair(heir) for heir in heirs.split())
-    return found
+            rows.setdefault(name, {})[value] = tuple(_pair(heir) for heir in heirs.split())
+    return rows
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -153,11 +153,11 @@ def _renamed(name: str, release: Release) -> str | None:
 @lru_cache(maxsize=1024)
 def _foreign(name: str, *, compile_option: bool) -> FlagLifecycle | None:
     text = documentation_of(name)
-    if compile_option or (text is not None and text.kind is SettingReader.COMPILE):
+    if compile_option or (text is not None and text.kind is ReadingProgram.COMPILE):
         return FlagLifecycle(
             kind=LifecycleStatus.FOREIGN, reader="one compile", home=Channel.COMPILER_OPTIONS
         )
-    if reads_libtpu(name) or (text is not None and text.kind is SettingReader.LIBTPU):
+    if reads_libtpu(name) or (text is not None and text.kind is ReadingProgram.LIBTPU):
         return FlagLifecycle(
             kind=LifecycleStatus.FOREIGN, reader="libtpu", home=Channel.LIBTPU_INIT_ARGS
         )
@@ -191,14 +191,14 @@ def consequence_of_rejection(channel: Channel, release: Release | None = None) -
 
 def replacements(before: Release, after: Release) -> dict[str, tuple[str, ...]]:
     """Return replacements for the names that the later release does not have."""
-    found: dict[str, tuple[str, ...]] = {}
+    heirs: dict[str, tuple[str, ...]] = {}
     for name in (before.flags.keys() - after.flags.keys()) | (before.jax.keys() - after.jax.keys()):
         removed = removal_of(name) if name in before.flags else None
         known = documentation_of(name)
         use = (removed.use if removed else ()) or (known.use if known else ())
         if use:
-            found[name] = use
-    return found
+            heirs[name] = use
+    return heirs
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,19 +87,19 @@ def release_of(text: str) -> str:
 
 def with_releases(text: str) -> str:
     """Return a text with the release of each `{+name}` and `{-name}` in it."""
-    return _NAMED.sub(lambda found: boundary(found[1]), text)
+    return _NAMED.sub(lambda match: boundary(match[1]), text)
 
 
 @cache
 def observations() -> Mapping[str, Observation]:
     """Return all behaviors, by name."""
-    found: dict[str, Observation] = {}
+    by_name: dict[str, Observation] = {}
     for line in OBSERVED.read_text("utf-8").splitlines():
         if not line.startswith("#"):
             name, changes, what = line.split("\t")
             if name != _RELEASES:
-                found[name] = Observation(name, what, dict(map(_change, changes.split())))
-    return found
+                by_name[name] = Observation(name, what, dict(map(_change, changes.split())))
+    return by_name
 
 
 def _change(text: str) -> tuple[str, bool]:
@@ -111,8 +111,8 @@ def _change(text: str) -> tuple[str, bool]:
 def observed_releases() -> tuple[str, ...]:
     """Return the releases that were tried, oldest first."""
     lines = OBSERVED.read_text("utf-8").splitlines() if OBSERVED.exists() else []
-    found = [line.split("\t")[1] for line in lines if line.startswith(f"{_RELEASES}\t")]
-    return tuple(found[0].split()) if found else ()
+    rows = [line.split("\t")[1] for line in lines if line.startswith(f"{_RELEASES}\t")]
+    return tuple(rows[0].split()) if rows else ()
 
 
 def observed_of(release: str) -> dict[str, bool]:

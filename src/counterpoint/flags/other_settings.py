@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from counterpoint.flags.catalogue.about import SettingReader
+from counterpoint.flags.catalogue.about import ReadingProgram
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.libtpu import libtpu_names
 from counterpoint.flags.catalogue.lookup import names_ever
@@ -20,7 +20,7 @@ class OtherSetting:
     """A setting that `flags show` describes. `does` is empty if only its name is known."""
 
     name: str
-    reader: SettingReader
+    reader: ReadingProgram
     does: str
 
 
@@ -31,15 +31,15 @@ def other_settings(
     wanted = text.lower()
     known = {name: setting.reader for name, setting in {**variables(), **arguments()}.items()}
     readers = {
-        **dict.fromkeys([*names_ever(), *all_removals(), *release.flags], SettingReader.XLA),
-        **dict.fromkeys(libtpu_names(), SettingReader.LIBTPU),
-        **dict.fromkeys(nccl_names(), SettingReader.NCCL),
-        **dict.fromkeys(release.jax, SettingReader.JAX),
+        **dict.fromkeys([*names_ever(), *all_removals(), *release.flags], ReadingProgram.XLA),
+        **dict.fromkeys(libtpu_names(), ReadingProgram.LIBTPU),
+        **dict.fromkeys(nccl_names(), ReadingProgram.NCCL),
+        **dict.fromkeys(release.jax, ReadingProgram.JAX),
         **known,
     }
-    found = (
+    settings = (
         OtherSetting(name, reader, does.get(name, ""))
         for name, reader in readers.items()
         if wanted in name.lower() or wanted in does.get(name, "").lower()
     )
-    return tuple(sorted(found, key=lambda setting: (not setting.does, setting.name)))
+    return tuple(sorted(settings, key=lambda setting: (not setting.does, setting.name)))

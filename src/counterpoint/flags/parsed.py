@@ -61,7 +61,7 @@ class Machine:
 Branch = tuple[tuple[str, str], ...]
 """The position of a setting among alternatives: each choice on the way to it, and its branch."""
 PROGRAM: Final = "program"
-"""The choice between programs of their own: containers of a manifest, code blocks of a document."""
+"""The choice between programs of their own: containers of a manifest, code blocks of a page."""
 LINE: Final = "line"
 """The choice between lines of a text that nobody runs. Neither is a condition."""
 
@@ -72,7 +72,7 @@ def exclusive(one: Branch, other: Branch) -> bool:
     return any(arms.get(choice, arm) != arm for choice, arm in other)
 
 
-class Origin(StrEnum):
+class ValueOrigin(StrEnum):
     """Where a value comes from."""
 
     LITERAL = "literal"  # written in the source
@@ -87,7 +87,7 @@ class Occurrence:
     `via` names what passes it on, if that is not the channel itself: `MaxText compile_xla_flags`,
     `srun --export`. Of a computed value, the name can be checked, the value (as written) can't.
     `branch` distinguishes what excludes each other: branches of an `if`, functions, containers of
-    a manifest, code blocks of a document.
+    a manifest, code blocks of a page.
     """
 
     channel: Channel
@@ -96,14 +96,14 @@ class Occurrence:
     place: Location
     text: str
     via: str = ""
-    origin: Origin = Origin.LITERAL
+    origin: ValueOrigin = ValueOrigin.LITERAL
     branch: Branch = ()
     joined: str = ""
     """The variable whose inherited value ends where this one begins, without a blank."""
 
     @property
     def known(self) -> bool:
-        return self.origin is not Origin.COMPUTED
+        return self.origin is not ValueOrigin.COMPUTED
 
     @property
     def conditional(self) -> bool:

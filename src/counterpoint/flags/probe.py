@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import UsageError, parse_json
-from counterpoint.core.documents import cache_directory
+from counterpoint.core.cache import cache_directory
 from counterpoint.core.outputs import write_whole
 from counterpoint.flags.flag_parser import FlagParser, ParserReply, ProbeError
 from counterpoint.flags.jaxlib import jaxlib_metadata
@@ -59,12 +59,12 @@ def unknown_words(log: str, words: Sequence[str]) -> tuple[str, ...]:
     if match is None:
         return ()
     rest = log[match.start(1) :]
-    found: list[str] = []
+    unknown_flags: list[str] = []
     for word in words:
         if rest.startswith(word) and rest[len(word) : len(word) + 1] in ("", " ", "\n"):
-            found.append(word)
+            unknown_flags.append(word)
             rest = rest[len(word) + 1 :]
-    return tuple(found)
+    return tuple(unknown_flags)
 
 
 def misread_words(log: str, words: Iterable[str]) -> tuple[str, ...]:
@@ -229,10 +229,10 @@ def interpreter(python: str | Path, environment: Mapping[str, str]) -> Path:
     """Return the path of an interpreter."""
     import shutil
 
-    found = shutil.which(python, path=environment.get("PATH"))
-    if found is None:
+    path = shutil.which(python, path=environment.get("PATH"))
+    if path is None:
         raise ProbeError("no such program")
-    return Path(found).absolute()  # not resolved: a venv's link selects that venv
+    return Path(path).absolute()  # not resolved: a venv's link selects that venv
 
 
 def _query(child: FlagParser, words: Sequence[str]) -> ProbeResult:
@@ -244,8 +244,8 @@ def _query(child: FlagParser, words: Sequence[str]) -> ProbeResult:
             return ProbeResult(note=f"{child.python} cannot import jaxlib: {reply.missing}")
         if reply.taken:
             return ProbeResult(tuple(rejected), reply.version)
-        out, found = _refused_words(child, left, reply)
-        rejected.extend(found)
+        out, refused = _refused_words(child, left, reply)
+        rejected.extend(refused)
         left = [word for word in left if word not in out]
 
 

@@ -199,12 +199,12 @@ def recipes() -> Mapping[str, Recipe]:
     """Return all recipes that come with Counterpoint, by name."""
     directory = Path(__file__).with_name("recipes")
     files = {entry.name: entry for entry in directory.iterdir()}
-    found = (
+    known = (
         read_recipe(files[name].read_text("utf-8"), name)
         for name in sorted(files)
         if name.endswith(".toml")
     )
-    return {recipe.name: recipe for recipe in found}
+    return {recipe.name: recipe for recipe in known}
 
 
 _TABLES: Final = (
@@ -247,11 +247,11 @@ def read_recipe(text: str, where: str) -> Recipe:
         raise InputError(f"{where}: XLA_FLAGS under [env]", next="write flags under [xla_flags]")
 
     def lines(table: str, channel: Channel = Channel.ENVIRONMENT) -> tuple[RecipeLine, ...]:
-        found = _lines(document, table, where, channel)
-        for line in found if table in _SETTINGS else ():
+        listed = _lines(document, table, where, channel)
+        for line in listed if table in _SETTINGS else ():
             if why := why_invalid(line.name, line.value):
                 raise InputError(f"{where}: {table}: {line.name!r} is not a setting", why=why)
-        return found
+        return listed
 
     return Recipe(
         where.rpartition("/")[2].removesuffix(".toml"),
@@ -280,12 +280,12 @@ def _text(document: Mapping[str, Any], key: str, where: str) -> str:
 def _texts(document: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     """Return a list of words, restricted to known ones for some keys; one word is a list of one."""
     value: Any = document.get(key, [])
-    found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or not all(
-        isinstance(item, str) for item in cast("list[Any]", found)
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list) or not all(
+        isinstance(item, str) for item in cast("list[Any]", items)
     ):
         raise InputError(f"{where}: {key} is not a list of strings: {value!r}")
-    words = tuple(cast("list[str]", found))
+    words = tuple(cast("list[str]", items))
     known = _WORDS.get(key)
     for word in words:
         if known and word not in known:

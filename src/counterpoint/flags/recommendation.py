@@ -84,11 +84,11 @@ def program_facts(program: Program, version: str | None = None) -> ProgramFacts:
         inside = in_loop(program, computation.name)
         for instruction in computation.instructions:
             has_loop |= instruction.opcode == "while"
-            found = collective(program, instruction)
+            communication = collective(program, instruction)
             on_host |= _ON_HOST in instruction.backend_config
-            if found is not None:
-                kinds.add(found.kind)
-                looped |= {found.kind} if inside else set()
+            if communication is not None:
+                kinds.add(communication.kind)
+                looped |= {communication.kind} if inside else set()
     return ProgramFacts(
         name=program.name,
         kinds=frozenset(kinds),
@@ -280,22 +280,22 @@ def _harmful(
     advised: dict[str, RecommendedLine], situation: RecommendationRequest
 ) -> Iterator[DroppedLine]:
     """Add its trials to each flag, and take out those that did harm."""
-    for name, found in [*advised.items()]:
-        if found.line.channel is not Channel.XLA_FLAGS or situation.on_tpu:
+    for name, recommended in [*advised.items()]:
+        if recommended.line.channel is not Channel.XLA_FLAGS or situation.on_tpu:
             continue
         version = situation.release.version
-        trials = tried_flags(name, found.line.value, version, situation.workloads)
+        trials = tried_flags(name, recommended.line.value, version, situation.workloads)
         if _same_vendor(situation.chip):  # XLA predicts nothing of another vendor's chips
-            cost = largest_cost(name, found.line.value, situation.workloads)
-            advised[name] = replace(found, tried=trials, cost=cost)
+            cost = largest_cost(name, recommended.line.value, situation.workloads)
+            advised[name] = replace(recommended, tried=trials, cost=cost)
         why = _why_not(advised[name], trials, situation)
         if why is not None:
             del advised[name]
-            yield DroppedLine(name, found.line.value, found.recipes[0], why)
+            yield DroppedLine(name, recommended.line.value, recommended.recipes[0], why)
 
 
 def _why_not(
-    found: RecommendedLine, trials: Sequence[TriedFlag], situation: RecommendationRequest
+    recommended: RecommendedLine, trials: Sequence[TriedFlag], situation: RecommendationRequest
 ) -> str | None:
     """Return why a flag is not recommended, by what became of a common step with it.
 
@@ -305,10 +305,10 @@ def _why_not(
         step = f"a common {trial.step} step (jaxlib {trial.version}, {trial.target})"
         if trial.crash:
             return f"{_LOST_COMPILE} {step}: {trial.crash}"
-        if (trial.change or 0.0) >= _CLEAR and found.tried and situation.program is None:
+        if (trial.change or 0.0) >= _CLEAR and recommended.tried and situation.program is None:
             return f"predicted {change_text(trial.change or 0.0)} on {step}"
-    slower = found.line.effect == "slower" and situation.program is None
-    return f"measured elsewhere: {found.line.known}" if slower else None
+    slower = recommended.line.effect == "slower" and situation.program is None
+    return f"measured elsewhere: {recommended.line.known}" if slower else None
 
 
 def _same_vendor(chip: str | None) -> bool:

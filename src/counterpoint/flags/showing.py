@@ -15,8 +15,8 @@ from typing import Final
 from counterpoint.core import UsageError
 from counterpoint.core.rules import DocumentedRule, page_text
 from counterpoint.flags.catalogue.about import (
+    ReadingProgram,
     SettingDocumentation,
-    SettingReader,
     all_documentation,
     documentation_of,
     pages,
@@ -105,11 +105,11 @@ class SettingDescription:
     pages: tuple[tuple[str, tuple[str, ...]], ...]
 
     @property
-    def reader(self) -> SettingReader:
+    def reader(self) -> ReadingProgram:
         """The program that reads it."""
         if self.about is not None:
             return self.about.kind
-        return SettingReader.XLA if self.variable is None else self.variable.reader
+        return ReadingProgram.XLA if self.variable is None else self.variable.reader
 
     @property
     def use(self) -> tuple[str, ...]:
@@ -161,16 +161,16 @@ def show(text: str, release: Release, chip: str | None = None) -> SettingDescrip
 
 def related_recipes(name: str) -> tuple[tuple[str, str], ...]:
     """Return recipes that set it, with their values, and those that leave it out, with reasons."""
-    found: list[tuple[str, str]] = []
+    related: list[tuple[str, str]] = []
     for recipe in recipes().values():
         lines = (*recipe.lines, *recipe.arguments, *recipe.kernel)
         values = dict.fromkeys(line.value for line in lines if line.name == name)
         why = dict(recipe.left_out).get(name)
         if values:
-            found.append((recipe.name, " or ".join(f"{name}={value}" for value in values)))
+            related.append((recipe.name, " or ".join(f"{name}={value}" for value in values)))
         elif why is not None:
-            found.append((recipe.name, f"left out: {why}"))
-    return tuple(found)
+            related.append((recipe.name, f"left out: {why}"))
+    return tuple(related)
 
 
 def _known_name(typed: str, release: Release) -> str | None:
@@ -199,10 +199,10 @@ def _undescribed(name: str, release: Release) -> DocumentedSetting | None:
     if option is not None:
         kind = _TYPES.get(option.type, "string")
         return DocumentedSetting(
-            name=name, reader=SettingReader.JAX, type=kind, default=option.default or None
+            name=name, reader=ReadingProgram.JAX, type=kind, default=option.default or None
         )
     return (
-        DocumentedSetting(name=name, reader=SettingReader.NCCL, type="")
+        DocumentedSetting(name=name, reader=ReadingProgram.NCCL, type="")
         if name in nccl_names()
         else None
     )
@@ -231,7 +231,7 @@ def _verdicts_unknown(name: str, value: str, release: Release) -> tuple[ChannelV
     """Check a value of a name that the release lacks; its effect may be the default by now."""
     description = documentation_of(name)
     xla = (
-        description.kind is SettingReader.XLA
+        description.kind is ReadingProgram.XLA
         if description is not None
         else name.startswith("xla_")
     )

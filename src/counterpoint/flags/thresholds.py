@@ -123,13 +123,13 @@ def thresholds(program: Program, version: str | None = None) -> Thresholds:
     """Return the break points of a finished program, for the compiler of that jaxlib."""
     most = _MOST_IN_ONE if version_number(version) >= (0, 10) else 256
     old = version_number(version) < (0, 5)
-    found = (
+    inputs = (
         (kind, combiner_inputs(program, kind, by_dimension=old and kind == "reduce-scatter"))
         for kind in KINDS
     )
     return Thresholds(
         program=program.name,
-        kinds=tuple(_combining(kind, where, most) for kind, where in found if where),
+        kinds=tuple(_combining(kind, where, most) for kind, where in inputs if where),
         unrolled=unrolled(program),
         scheduled=program.is_scheduled,
     )
@@ -184,15 +184,15 @@ def _outcomes(place: CombinerInput, most: int) -> tuple[_Outcome, ...]:
     everything = range(len(place.parts))
     total = part_bytes(place.parts, everything)
     factor = _coarseness(place, total)
-    found: list[_Outcome] = []
+    outcomes: list[_Outcome] = []
     at, exact = 0, True
     while True:
         merging.reset()
         merged = merging.run(at, everything, most)
-        if not found or set(merged.sets) != set(found[-1].merged.sets):
-            found.append(_Outcome(at, merged, exact))
+        if not outcomes or set(merged.sets) != set(outcomes[-1].merged.sets):
+            outcomes.append(_Outcome(at, merged, exact))
         if merged.next is None:
-            return tuple(found)
+            return tuple(outcomes)
         coarse = min(int(at * factor), total)
         at, exact = max(merged.next, coarse), merged.next >= coarse
 
@@ -215,7 +215,7 @@ def _steps(
     for place_outcomes in outcomes:
         for outcome in place_outcomes:
             exact[outcome.threshold] = exact.get(outcome.threshold, False) or outcome.exact
-    found: list[ThresholdResult] = []
+    steps: list[ThresholdResult] = []
     for threshold in sorted(exact):
         now = [
             max(
@@ -225,8 +225,8 @@ def _steps(
             for sequence in outcomes
         ]
         step = _step(threshold, where, [outcome.merged for outcome in now], exact=exact[threshold])
-        found.append(step)
-    return tuple(found)
+        steps.append(step)
+    return tuple(steps)
 
 
 def _step(
@@ -261,7 +261,7 @@ def _candidates(
     Empty if all of them give the same as the default.
     """
     merging = [CombinerState(place) for place in where]
-    found: dict[tuple[frozenset[tuple[int, ...]], ...], ThresholdResult] = {}
+    by_sets: dict[tuple[frozenset[tuple[int, ...]], ...], ThresholdResult] = {}
     power = SMALLEST
     while power <= max(total, SMALLEST):
         merged: list[MergeResult] = []
@@ -269,9 +269,9 @@ def _candidates(
             place_merging.reset()
             merged.append(place_merging.run(power, range(len(place_merging.place.parts)), most))
         sets = tuple(frozenset(place_merged.sets) for place_merged in merged)
-        found.setdefault(sets, _step(power, where, merged, exact=False))
+        by_sets.setdefault(sets, _step(power, where, merged, exact=False))
         power *= 2
-    candidates = tuple(found.values())
+    candidates = tuple(by_sets.values())
     same = len(candidates) == 1 and candidates[0].collectives == default.collectives
     return () if same else candidates
 
@@ -330,12 +330,12 @@ class LayerRule:
     @property
     def candidates(self) -> tuple[int, ...]:
         """Powers of two from 16 MiB to the size of the gradients, or of one layer."""
-        found: list[int] = []
+        sizes: list[int] = []
         power = SMALLEST
         while power <= (self.gradient_bytes or self.layer_bytes):
-            found.append(power)
+            sizes.append(power)
             power *= 2
-        return tuple(found)
+        return tuple(sizes)
 
 
 def layer_rule(
@@ -369,8 +369,8 @@ def layer_rule(
 
 def parse_count(text: str, argument: str = "params") -> int:
     """Parse a number of weights as people write it: 218e6, 218M, 0.218B, 218_000_000."""
-    found = _COUNT.fullmatch(text.strip().replace("_", "").replace(",", ""))
-    value = float(found["figure"]) * _SCALE[found["scale"]] if found else 0.0
+    match = _COUNT.fullmatch(text.strip().replace("_", "").replace(",", ""))
+    value = float(match["figure"]) * _SCALE[match["scale"]] if match else 0.0
     if not 1 <= value <= _MOST:
         raise ArgumentError(
             argument,

@@ -63,7 +63,7 @@ def crashed_steps(name: str, value: str, version: str) -> tuple[TriedFlag, ...]:
 
 @cache
 def _table() -> Mapping[str, Mapping[tuple[str, str], tuple[TriedFlag, ...]]]:
-    found: dict[str, dict[tuple[str, str], tuple[TriedFlag, ...]]] = {}
+    table: dict[str, dict[tuple[str, str], tuple[TriedFlag, ...]]] = {}
     for line in _FILE.read_text("utf-8").splitlines():
         if line.startswith("#"):
             continue
@@ -74,6 +74,6 @@ def _table() -> Mapping[str, Mapping[tuple[str, str], tuple[TriedFlag, ...]]]:
         crash = words if outcome == _CRASH else ""
         change = None if crash else 0.0 if outcome == _SAME else float(outcome)
         row = TriedFlag(version=version, target=target, step=step, crash=crash, change=change)
-        rows = found.setdefault(version, {})
+        rows = table.setdefault(version, {})
         rows[name, value] = (*rows.get((name, value), ()), row)
-    return found
+    return table

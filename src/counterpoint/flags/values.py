@@ -208,8 +208,8 @@ def _bare(flag: Flag, item: str) -> str:
 
 def _meant_names(flag: Flag, items: list[str], taken: tuple[str, ...]) -> str | None:
     """Return the names as they are spelled, if each is clear."""
-    found = [_meant_name(flag, item, taken) for item in items]
-    return ",".join(name for name in found if name) if found and all(found) else None
+    names = [_meant_name(flag, item, taken) for item in items]
+    return ",".join(name for name in names if name) if names and all(names) else None
 
 
 def _meant_name(flag: Flag, item: str, taken: tuple[str, ...]) -> str | None:

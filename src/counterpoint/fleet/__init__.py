@@ -1,7 +1,7 @@
-"""Profiles of many hosts, each reduced to a digest where it lies, and what only all of them show.
+"""Profiles of many hosts, each reduced to an extract where it lies, and what only all of them show.
 
-digest.py makes a digest of one profile, and merges digests; tasks.py makes those of many profiles,
-in processes of this machine or of a Ray cluster; products.py has what else a task can make.
-fleet.py arranges merged digests by host, device and step; stragglers.py finds who makes the others
-wait.
+extract.py makes an extract of one profile, and merges extracts; tasks.py makes those of many
+profiles, in processes of this machine or of a Ray cluster; products.py has what else a task can
+make. fleet.py arranges merged extracts by host, device and step; stragglers.py finds who makes the
+others wait.
 """

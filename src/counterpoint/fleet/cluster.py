@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from counterpoint import __version__
 from counterpoint.core import UsageError
-from counterpoint.fleet.tasks import ATTEMPTS, DIGESTS, Order, Reduction, reduce_profile
+from counterpoint.fleet.tasks import ATTEMPTS, EXTRACTS, Order, Reduction, reduce_profile
 
 __all__ = ["RayExecutor"]
 
@@ -40,7 +40,7 @@ class RayExecutor:
             ) from None
 
     def run(
-        self, names: Sequence[str], memory_bytes: int, order: Order = DIGESTS
+        self, names: Sequence[str], memory_bytes: int, order: Order = EXTRACTS
     ) -> Generator[Reduction]:
         """Yield the outcome of each task, in any order."""
         ray = self._ray

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.field import Field, Form
-from counterpoint.fleet.digest import group_numbers
+from counterpoint.fleet.extract import group_numbers
 from counterpoint.fleet.fleet import Fleet, Matrix
 from counterpoint.fleet.stragglers import often_late
 from counterpoint.hlo.collectives import bus_factor
@@ -80,11 +80,11 @@ class FleetCollective:
 
 def find_collectives(fleet: Fleet) -> tuple[FleetCollective, ...]:
     """Return the collectives of a fleet, those that take longest first."""
-    found = [
+    collectives = [
         _collective(fleet, str(op), rows)
         for (op,), rows in fleet.collectives.group_by("op", maintain_order=True)
     ]
-    return tuple(sorted(found, key=lambda each: (-each.ms, each.op)))
+    return tuple(sorted(collectives, key=lambda each: (-each.ms, each.op)))
 
 
 def _collective(fleet: Fleet, op: str, rows: pl.DataFrame) -> FleetCollective:
@@ -144,11 +144,11 @@ def _slow(fleet: Fleet, shortest: Matrix, group: NDArray[np.int64]) -> tuple[Slo
     if len(shortest) < 3:
         return ()  # of two, which one differs is not known
     more = shortest - np.nanmedian(shortest, axis=0)
-    found: list[SlowGroup] = []
+    groups: list[SlowGroup] = []
     for number, often in often_late(more, _WORTH * float(np.nanmedian(shortest))):
         rows = np.flatnonzero(group == number).tolist()
         hosts = dict.fromkeys(fleet.hosts[int(fleet.host_of[row])].machine for row in rows)
-        found.append(
+        groups.append(
             SlowGroup(
                 devices=tuple(_name(fleet, row) for row in rows),
                 hosts=tuple(hosts),
@@ -158,7 +158,7 @@ def _slow(fleet: Fleet, shortest: Matrix, group: NDArray[np.int64]) -> tuple[Slo
                 chance=min(1.0, often.chance),
             )
         )
-    return tuple(sorted(found, key=lambda each: -each.more_ms))
+    return tuple(sorted(groups, key=lambda each: -each.more_ms))
 
 
 def _name(fleet: Fleet, row: int) -> str:

@@ -1,4 +1,4 @@
-"""The digests of all hosts by device and step: matrices of milliseconds, on matched steps.
+"""The extracts of all hosts by device and step: matrices of milliseconds, on matched steps.
 
 Steps of different hosts are matched as in a Timeline: by the user's numbers, by the sequence of
 collectives, or backward from the last. No figure depends on clocks of hosts that agree.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core import InputError
 from counterpoint.diagnose.selection import WindowKind
-from counterpoint.fleet.digest import COLLECTIVES
+from counterpoint.fleet.extract import COLLECTIVES
 from counterpoint.fleet.topology import HostPlace
 from counterpoint.timeline.hosts import HostRuns, find_shifts
 from counterpoint.timeline.model import Host
@@ -113,15 +113,15 @@ class Fleet:
         return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
 
 
-def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None) -> Fleet:
-    """Return the fleet that merged digests describe."""
-    order = sorted(range(len(digests)), key=lambda row: _natural(digests.row(row, named=True)))
-    digests, window = _whole_steps(digests[order])
-    shifts, matched_by = _shifts(digests)
-    hosts = _hosts(digests, places or {}, _clocks(digests, shifts))
+def arrange(extracts: pl.DataFrame, places: Mapping[str, HostPlace] | None = None) -> Fleet:
+    """Return the fleet that merged extracts describe."""
+    order = sorted(range(len(extracts)), key=lambda row: _natural(extracts.row(row, named=True)))
+    extracts, window = _whole_steps(extracts[order])
+    shifts, matched_by = _shifts(extracts)
+    hosts = _hosts(extracts, places or {}, _clocks(extracts, shifts))
 
     def rows(of: str) -> pl.DataFrame:
-        return digests.select(of).with_row_index("host").explode(of).drop_nulls(of).unnest(of)
+        return extracts.select(of).with_row_index("host").explode(of).drop_nulls(of).unnest(of)
 
     table = rows("steps")
     if table.is_empty():
@@ -129,7 +129,7 @@ def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None
     moved = pl.col("step").cast(pl.Int64) + pl.col("host").replace_strict(shifts)
     table = table.with_columns(step=moved)
     devices = (
-        digests.select(device="devices")
+        extracts.select(device="devices")
         .with_row_index("host")
         .explode("device")
         .drop_nulls()
@@ -161,16 +161,16 @@ def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None
     )
 
 
-def _whole_steps(digests: pl.DataFrame) -> tuple[pl.DataFrame, WindowKind]:
+def _whole_steps(extracts: pl.DataFrame) -> tuple[pl.DataFrame, WindowKind]:
     """Leave out the windows of hosts that saw no whole step, unless no host saw one."""
-    kinds = [WindowKind(each) for each in digests["window"].unique().to_list()]
+    kinds = [WindowKind(each) for each in extracts["window"].unique().to_list()]
     if len(kinds) == 1:
-        return digests, kinds[0]
+        return extracts, kinds[0]
     window = next(kind for kind in WindowKind if kind in kinds)
     kept = pl.col("window") == window
     tables = ("steps", "collectives", "ends")
-    return digests.with_columns(
-        pl.when(kept).then(pl.col(name)).otherwise(pl.lit([], digests.schema[name]))
+    return extracts.with_columns(
+        pl.when(kept).then(pl.col(name)).otherwise(pl.lit([], extracts.schema[name]))
         for name in tables
     ), window
 
@@ -183,14 +183,14 @@ def _natural(row: Mapping[str, object]) -> tuple[list[tuple[int, str]], object, 
 
 
 def _clocks(
-    digests: pl.DataFrame, shifts: Mapping[int, int]
+    extracts: pl.DataFrame, shifts: Mapping[int, int]
 ) -> dict[int, tuple[float, float | None]]:
     """Return by how many ms each host's clock is ahead of the median host's, and the deviation.
 
     A collective of all devices ends everywhere at nearly the same moment: where there is none, or
     a profile does not say when it began, nothing is known.
     """
-    of_all = digests.select(
+    of_all = extracts.select(
         pl.col("collectives").list.eval(
             pl.element().struct["group_size"] == pl.element().struct["members"]
         )
@@ -198,7 +198,7 @@ def _clocks(
     if not of_all.explode("collectives").to_series().any():
         return {}
     ends = (
-        digests.select("zero_ns", "ends")
+        extracts.select("zero_ns", "ends")
         .with_row_index("host")
         .drop_nulls("zero_ns")
         .explode("ends")
@@ -216,31 +216,31 @@ def _clocks(
     ahead = ends.with_columns(ms=since_first / 1e6).with_columns(
         ms=pl.col("ms") - pl.col("ms").median().over("step")
     )
-    found = ahead.group_by("host").agg(
+    offsets = ahead.group_by("host").agg(
         pl.col("ms").median().alias("median"),
         pl.when(pl.len() > 1)
         .then((pl.col("ms") - pl.col("ms").median()).abs().median())
         .alias("spread"),
     )
-    return {host: (median, spread) for host, median, spread in found.rows()}
+    return {host: (median, spread) for host, median, spread in offsets.rows()}
 
 
 def _hosts(
-    digests: pl.DataFrame,
+    extracts: pl.DataFrame,
     places: Mapping[str, HostPlace],
     clocks: Mapping[int, tuple[float, float | None]],
 ) -> list[FleetHost]:
-    names: list[str] = digests["host"].to_list()
+    names: list[str] = extracts["host"].to_list()
     met: dict[str, int] = {}
-    found: list[FleetHost] = []
-    rows = digests.drop("collectives", "ops", "ends").iter_rows(named=True)
+    hosts: list[FleetHost] = []
+    rows = extracts.drop("collectives", "ops", "ends").iter_rows(named=True)
     for at, row in enumerate(rows):
         ahead_ms, spread_ms = clocks.get(at, (None, None))
         name = row["host"]
         machine = Host(name=name, source=row["source"]).machine
         number = met[name] = met.get(name, -1) + 1
         step = next((each for each in row["programs"] if each["is_step"]), None)
-        found.append(
+        hosts.append(
             FleetHost(
                 name=f"{name} #{number}" if names.count(name) > 1 else name,
                 source=row["source"],
@@ -256,7 +256,7 @@ def _hosts(
                 clock_spread_ms=spread_ms,
             )
         )
-    return found
+    return hosts
 
 
 def _called(name: str, machine: str) -> tuple[str, ...]:
@@ -270,15 +270,15 @@ def absent_hosts(places: Mapping[str, HostPlace], fleet: Fleet) -> list[str]:
     return [name for name in places if name not in own]
 
 
-def _shifts(digests: pl.DataFrame) -> tuple[dict[int, int], str]:
+def _shifts(extracts: pl.DataFrame) -> tuple[dict[int, int], str]:
     """Return what to add to the step numbers of each host, and how they were matched.
 
     A host without steps of its own stays where it is.
     """
     runs: dict[int, HostRuns] = {}
-    marked = bool(digests["marked"].all())
+    marked = bool(extracts["marked"].all())
     empty = np.empty(0, np.int64)
-    for host, row in enumerate(digests.select("steps", "ends").iter_rows()):
+    for host, row in enumerate(extracts.select("steps", "ends").iter_rows()):
         steps = sorted({each["step"] for each in row[0]})
         if not steps:
             continue
@@ -294,6 +294,6 @@ def _shifts(digests: pl.DataFrame) -> tuple[dict[int, int], str]:
             step=index if marked else empty,
         )
     if not runs:
-        return dict.fromkeys(range(len(digests)), 0), ""
-    found = find_shifts(runs, one_origin=False)
-    return {host: found.by_host.get(host, 0) for host in range(len(digests))}, found.told_by
+        return dict.fromkeys(range(len(extracts)), 0), ""
+    shifts = find_shifts(runs, clocks_agree=False)
+    return {host: shifts.by_host.get(host, 0) for host in range(len(extracts))}, shifts.told_by

@@ -20,7 +20,7 @@ from typing import IO, Final, cast
 
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.core.threads import cores
-from counterpoint.fleet.tasks import ATTEMPTS, DIGESTS, Order, Reduction, reduce_profile
+from counterpoint.fleet.tasks import ATTEMPTS, EXTRACTS, Order, Reduction, reduce_profile
 
 __all__ = ["LocalExecutor", "serve"]
 
@@ -35,7 +35,7 @@ class LocalExecutor:
         self.retried = 0
 
     def run(
-        self, names: Sequence[str], memory_bytes: int, order: Order = DIGESTS
+        self, names: Sequence[str], memory_bytes: int, order: Order = EXTRACTS
     ) -> Generator[Reduction]:
         """Yield the outcome of each task, in any order."""
         count = max(1, min(self.workers, len(names)))
@@ -124,10 +124,10 @@ class _Worker(threading.Thread):
         if not line.endswith("\n"):
             return None
         answer = json.loads(line)
-        has_digest = answer.pop("has_digest")
+        has_product = answer.pop("has_product")
         if answer["failure"] is not None:
             answer["failure"] = tuple(answer["failure"])
-        return Reduction(**answer, digest=self._place.read_bytes() if has_digest else None)
+        return Reduction(**answer, product=self._place.read_bytes() if has_product else None)
 
     def end(self) -> None:
         """Kill the process, whatever it does."""
@@ -156,15 +156,15 @@ def _started(workers: int) -> subprocess.Popen[str]:
 def serve() -> None:
     """Do tasks for another process, until stdin ends: a line of JSON each, and one as the answer.
 
-    The digest goes to the file that the task names.
+    The product goes to the file that the task names.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for line in sys.stdin:
         task = json.loads(line)
         outcome = reduce_profile(task["name"], task["memory_bytes"], Order(**task["order"]))
-        if outcome.digest is not None:
-            Path(task["place"]).write_bytes(outcome.digest)
-        told = {**asdict(outcome), "digest": None, "has_digest": outcome.digest is not None}
-        del told["digest"]
+        if outcome.product is not None:
+            Path(task["place"]).write_bytes(outcome.product)
+        told = {**asdict(outcome), "product": None, "has_product": outcome.product is not None}
+        del told["product"]
         sys.stdout.write(json.dumps(told, default=str) + "\n")
         sys.stdout.flush()

@@ -1,6 +1,6 @@
 """What a task makes of one host's profile, and how the products of all hosts are merged.
 
-A digest is the usual product. `timeline` stores the host's Timeline, and `costs` are those of
+An extract is the usual product. `timeline` stores the host's Timeline, and `costs` are those of
 `pgle make`.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from counterpoint.core import InputError
-from counterpoint.fleet.digest import make_digest, to_bytes
+from counterpoint.fleet.extract import make_extract, to_bytes
 from counterpoint.timeline.formats import RECORDING_ENDINGS
 from counterpoint.timeline.model import Lane, Timeline
 from counterpoint.timeline.storage.parquet import write_parquet
@@ -51,7 +51,7 @@ def make_product(kind: str, timeline: Timeline, name: str, **options: Any) -> by
         return _stored(timeline, Path(options["out"]) / host_name(name), force=options["force"])
     if kind == "costs":
         return _costs(timeline, **options)
-    return to_bytes(make_digest(timeline))
+    return to_bytes(make_extract(timeline))
 
 
 def host_name(profile: str) -> str:
@@ -146,7 +146,7 @@ def _of_hosts(told: Mapping[str, dict[str, Any]]) -> list[Profile]:
     builds: dict[str | None, set[str]] = {}
     for *_, fingerprint, kind in (cost for each in told.values() for cost in each["costs"]):
         builds.setdefault(kind, set()).update([fingerprint] if kind else [])
-    found: list[Profile] = []
+    profiles: list[Profile] = []
     for each in told.values():
         own = {fingerprint for *_, fingerprint, _ in each["costs"]}
         costs = tuple(
@@ -154,8 +154,8 @@ def _of_hosts(told: Mapping[str, dict[str, Any]]) -> list[Profile]:
             for name, us, fingerprint, kind in each["costs"]
             for of in (fingerprint, *sorted(builds[kind] - own))
         )
-        found.append(Profile(costs, origin=each["origin"]))
-    return found
+        profiles.append(Profile(costs, origin=each["origin"]))
+    return profiles
 
 
 def _programs(product: dict[str, Any]) -> str:

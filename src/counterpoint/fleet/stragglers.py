@@ -79,13 +79,13 @@ def find_late(fleet: Fleet) -> tuple[Late, ...]:
         return ()
     deficit = _deficit(fleet, known)
     explained = np.zeros(len(fleet.host_of), bool)
-    found: list[tuple[Late, Bools]] = []
+    late_units: list[tuple[Late, Bools]] = []
     for units in _kinds(fleet):
         for late, members in _late_units(fleet, units, deficit, explained):
-            found.append((late, members))
-        for _, members in found:
+            late_units.append((late, members))
+        for _, members in late_units:
             explained |= members
-    return _with_gains(fleet, found)
+    return _with_gains(fleet, late_units)
 
 
 def _deficit(fleet: Fleet, known: Bools) -> Matrix:
@@ -135,12 +135,12 @@ def _late_units(
     count = len(units.names)
     own = np.array([_of_unit(units, deficit, number) for number in range(count)])
     worth = _WORTH * fleet.step_ms
-    found: list[tuple[Late, Bools]] = []
+    late_units: list[tuple[Late, Bools]] = []
     for number, often in often_late(own, worth):
         members = units.of == number
         if not explained[members].all():
-            found.append((_late(fleet, units, number, own[number], often), members))
-    return sorted(found, key=lambda each: -each[0].waits_less_ms)
+            late_units.append((_late(fleet, units, number, own[number], often), members))
+    return sorted(late_units, key=lambda each: -each[0].waits_less_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def often_late(own: Matrix, worth: float) -> list[tuple[int, Often]]:
     late = own > np.maximum(worth, _usual(own))
     seen = np.isfinite(own)
     total = int(seen.sum())
-    found: list[tuple[int, Often]] = []
+    late_rows: list[tuple[int, Often]] = []
     for number in np.flatnonzero(late.any(axis=1)).tolist():
         steps, hits = int(seen[number].sum()), int(late[number].sum())
         # The share of the others: a unit that is always late must not hide itself among few.
@@ -165,8 +165,8 @@ def often_late(own: Matrix, worth: float) -> list[tuple[int, Often]]:
         share = (int(late.sum()) - hits + 1) / (others + 2)
         chance = len(own) * at_least(hits, steps, share)
         if chance <= _BY_CHANCE and float(np.nanmedian(own[number])) > worth:
-            found.append((number, Often(hits, steps, chance)))
-    return found
+            late_rows.append((number, Often(hits, steps, chance)))
+    return late_rows
 
 
 def _usual(own: Matrix) -> NDArray[np.float64]:
@@ -222,7 +222,7 @@ def _late(
     )
 
 
-def _with_gains(fleet: Fleet, found: Sequence[tuple[Late, Bools]]) -> tuple[Late, ...]:
+def _with_gains(fleet: Fleet, late_units: Sequence[tuple[Late, Bools]]) -> tuple[Late, ...]:
     """Add to each what a step gains at most if it is taken away together with all before it.
 
     The device that waits least decides the step; without it, the next one does.
@@ -232,7 +232,7 @@ def _with_gains(fleet: Fleet, found: Sequence[tuple[Late, Bools]]) -> tuple[Late
     before = filled.min(axis=0)
     gone = np.zeros(len(filled), bool)
     result: list[Late] = []
-    for late, members in sorted(found, key=lambda each: -each[0].waits_less_ms):
+    for late, members in sorted(late_units, key=lambda each: -each[0].waits_less_ms):
         gone = gone | members
         if gone.all():
             break

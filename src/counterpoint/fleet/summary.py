@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from counterpoint.core.columns import around_median
 from counterpoint.diagnose.selection import WindowKind
 from counterpoint.fleet.collectives import FleetCollective, find_collectives
-from counterpoint.fleet.digest import MOST_STEPS
+from counterpoint.fleet.extract import MOST_STEPS
 from counterpoint.fleet.fleet import Fleet, FleetHost
 from counterpoint.fleet.stragglers import Late, find_late
 from counterpoint.fleet.tasks import Gathering
@@ -72,7 +72,7 @@ class FleetSummary:
 
     @property
     def is_full(self) -> bool:
-        """Return whether there may have been more steps than digests hold."""
+        """Return whether there may have been more steps than extracts hold."""
         return self.steps == MOST_STEPS
 
     @property
@@ -141,8 +141,8 @@ def _builds(fleet: Fleet) -> tuple[Build, ...]:
     by_build: dict[tuple[str | None, str | None], list[str]] = {}
     for host in fleet.hosts:
         by_build.setdefault((host.program, host.build), []).append(host.name)
-    found = [
+    builds = [
         Build(program=program, build=build, hosts=tuple(hosts))
         for (program, build), hosts in by_build.items()
     ]
-    return tuple(sorted(found, key=lambda each: (-len(each.hosts), each.hosts)))
+    return tuple(sorted(builds, key=lambda each: (-len(each.hosts), each.hosts)))

@@ -1,4 +1,4 @@
-"""One task for each profile: read it where it lies, and leave its digest, or another product.
+"""One task for each profile: read it where it lies, and leave its extract, or another product.
 
 The driver holds products only. A task that is lost with its process is run again; a profile that
 can't be read is named and left out.
@@ -19,7 +19,7 @@ import polars as pl
 
 from counterpoint.core import CounterpointError, InputError
 from counterpoint.core.printable import some
-from counterpoint.fleet.digest import SCHEMA, from_bytes, merge
+from counterpoint.fleet.extract import SCHEMA, from_bytes, merge
 from counterpoint.fleet.products import make_product
 from counterpoint.timeline.hosts import other_times
 from counterpoint.timeline.reading import read
@@ -27,13 +27,13 @@ from counterpoint.timeline.sessions import in_order
 from counterpoint.timeline.source import find_sources
 from counterpoint.timeline.storage.parquet import is_timeline
 
-__all__ = ["Gathering", "Order", "find_profiles", "gather", "gather_digests"]
+__all__ = ["Gathering", "Order", "find_profiles", "gather", "gather_extracts"]
 
 ATTEMPTS: Final = 3
 """Times that a task is started before it counts as lost."""
 
-DIGEST: Final = ".digest.parquet"
-"""The ending of a file of digests, which is taken as it is."""
+EXTRACT: Final = ".extract.parquet"
+"""The ending of a file of extracts, which is taken as it is."""
 
 _MERGED: Final = 64
 
@@ -44,22 +44,22 @@ _Failure = tuple[str, str | None, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
-    """The outcome of a task: the digest of a profile as Parquet (or its product), or why none."""
+    """The outcome of a task: the extract of a profile as Parquet (or its product), or why none."""
 
     name: str
-    digest: bytes | None = None
+    product: bytes | None = None
     read_bytes: int = 0
     failure: _Failure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Gathering:
-    """Merged digests, and what is left out, each with the reason.
+    """Merged extracts, and what is left out, each with the reason.
 
     `failures` could not be read, and `strangers` are hosts of another run.
     """
 
-    digests: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
+    extracts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
     profiles: int
     failures: tuple[Reduction, ...]
     strangers: tuple[Reduction, ...] = ()
@@ -81,15 +81,15 @@ class Gathering:
 class Order:
     """What a task is to make of a profile: a `kind` of product, with options that JSON can hold."""
 
-    kind: str = "digest"
+    kind: str = "extract"
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     reading: dict[str, Any] = field(default_factory=dict[str, Any])  # options of `read`
 
 
-DIGESTS: Final = Order()
+EXTRACTS: Final = Order()
 
 
-class DigestExecutor(Protocol):
+class ExtractExecutor(Protocol):
     """What runs tasks."""
 
     @property
@@ -98,14 +98,14 @@ class DigestExecutor(Protocol):
         ...
 
     def run(
-        self, names: Sequence[str], memory_bytes: int, order: Order = DIGESTS
+        self, names: Sequence[str], memory_bytes: int, order: Order = EXTRACTS
     ) -> Generator[Reduction]:
         """Yield the outcome of each task, in any order."""
         ...
 
 
-def reduce_profile(name: str, memory_bytes: int, order: Order = DIGESTS) -> Reduction:
-    """Read one profile and make its digest, or what else is ordered."""
+def reduce_profile(name: str, memory_bytes: int, order: Order = EXTRACTS) -> Reduction:
+    """Read one profile and make its extract, or what else is ordered."""
     try:
         if is_timeline(Path(name)):
             size = sum(file.stat().st_size for file in Path(name).iterdir())
@@ -113,8 +113,8 @@ def reduce_profile(name: str, memory_bytes: int, order: Order = DIGESTS) -> Redu
             (source,), _ = find_sources(name)
             with source.opened() as (data, _):
                 size = len(data)
-                if name.endswith(DIGEST) and order.kind == DIGESTS.kind:
-                    return Reduction(name=name, digest=bytes(data), read_bytes=size)
+                if name.endswith(EXTRACT) and order.kind == EXTRACTS.kind:
+                    return Reduction(name=name, product=bytes(data), read_bytes=size)
         timeline = read(name, memory_bytes=memory_bytes, **order.reading)
         made = make_product(order.kind, timeline, name, **order.options)
     except CounterpointError as failure:
@@ -123,7 +123,7 @@ def reduce_profile(name: str, memory_bytes: int, order: Order = DIGESTS) -> Redu
         return Reduction(name=name, failure=(f"{name}: {failure.strerror or failure}", None, None))
     except Exception as defect:  # noqa: BLE001 - the other hosts do not need this one
         return Reduction(name=name, failure=_defect(name, defect))
-    return Reduction(name=name, digest=made, read_bytes=size)
+    return Reduction(name=name, product=made, read_bytes=size)
 
 
 def _defect(name: str, defect: Exception) -> tuple[str, str, None]:
@@ -136,7 +136,7 @@ def _defect(name: str, defect: Exception) -> tuple[str, str, None]:
 
 def gather(
     names: Sequence[str],
-    executor: DigestExecutor,
+    executor: ExtractExecutor,
     take: Callable[[str, bytes], None],
     *,
     order: Order,
@@ -154,8 +154,8 @@ def gather(
     with closing(executor.run(profiles, memory_bytes, order)) as outcomes:
         for done, outcome in enumerate(outcomes, 1):
             read_bytes += outcome.read_bytes
-            if outcome.digest is not None:
-                take(outcome.name, outcome.digest)
+            if outcome.product is not None:
+                take(outcome.name, outcome.product)
             elif strict:
                 raise _error(outcome)
             else:
@@ -173,46 +173,47 @@ def gather(
     )
 
 
-def gather_digests(
+def gather_extracts(
     names: Sequence[str],
-    executor: DigestExecutor,
+    executor: ExtractExecutor,
     *,
     memory_bytes: int,
     strict: bool = False,
     tell: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> Gathering:
-    """Make the digests of all profiles that the names stand for, and merge them.
+    """Make the extracts of all profiles that the names stand for, and merge them.
 
     With `strict`, the first that can't be read is an error.
     """
     waiting: list[pl.DataFrame] = []
 
-    def take(name: str, digest: bytes) -> None:
-        waiting.append(from_bytes(digest, name))
+    def take(name: str, extract: bytes) -> None:
+        waiting.append(from_bytes(extract, name))
         if len(waiting) == _MERGED:
             waiting[:] = [merge(*waiting)]
 
-    found = gather(
+    gathering = gather(
         names,
         executor,
         take,
-        order=DIGESTS,
+        order=EXTRACTS,
         memory_bytes=memory_bytes,
         strict=strict,
         tell=tell,
     )
     merged = merge(*waiting)
     return _without_strangers(
-        replace(found, digests=merged, notes=(*found.notes, *_times(merged))), strict=strict
+        replace(gathering, extracts=merged, notes=(*gathering.notes, *_times(merged))),
+        strict=strict,
     )
 
 
-def _times(digests: pl.DataFrame) -> list[str]:
+def _times(extracts: pl.DataFrame) -> list[str]:
     """Return a note if the profiles were not recorded at the same time."""
     step = pl.element().struct
     first = pl.col("steps").list.eval(step["start_ps"].min()).list.first()
     last = pl.col("steps").list.eval(step["end_ps"].max()).list.first()
-    began = digests.select("source", "zero_ns", first=first // 1000, last=last // 1000)
+    began = extracts.select("source", "zero_ns", first=first // 1000, last=last // 1000)
     return other_times(
         [
             (source, None if zero is None or start is None else (zero + start, zero + end))
@@ -229,7 +230,7 @@ def _without_strangers(gathering: Gathering, *, strict: bool) -> Gathering:
     """
     hosts = [
         (kind, chip, next((each["name"] for each in programs if each["is_step"]), None))
-        for kind, chip, programs in gathering.digests.select("kind", "chip", "programs").rows()
+        for kind, chip, programs in gathering.extracts.select("kind", "chip", "programs").rows()
     ]
 
     def run_of(kind: str | None, chip: str | None) -> tuple[bool, ...]:
@@ -251,15 +252,15 @@ def _without_strangers(gathering: Gathering, *, strict: bool) -> Gathering:
     ran = some(sorted(filter(None, programs)), 3) or "an unknown program"
     most = f"{count} of {len(hosts)} hosts have {chip or kind}, and run {ran}"
     strangers: list[Reduction] = []
-    for at, (source, name) in enumerate(gathering.digests.select("source", "host").rows()):
+    for at, (source, name) in enumerate(gathering.extracts.select("source", "host").rows()):
         if not of_most[at]:
             own = f"{hosts[at][1] or hosts[at][0]}, and runs {hosts[at][2] or 'an unknown program'}"
             told = (f"{source} is of another run", f"{name} has {own}; {most}")
             strangers.append(Reduction(name=source, failure=(*told, "explain it separately")))
     if strict or any(sum(each) == sum(of_most) for each in others):
         raise _error(strangers[0])
-    kept = gathering.digests.filter(list(of_most))
-    return replace(gathering, digests=kept, strangers=tuple(strangers))
+    kept = gathering.extracts.filter(list(of_most))
+    return replace(gathering, extracts=kept, strangers=tuple(strangers))
 
 
 def _error(outcome: Reduction) -> InputError:
@@ -270,29 +271,29 @@ def _error(outcome: Reduction) -> InputError:
 def _matches(name: str) -> list[str]:
     """Return what a pattern or a directory of stored Timelines stands for; else the name itself."""
     place = Path(name)
-    found = [*map(Path, [] if place.exists() else glob.glob(name, recursive=True))]  # noqa: PTH207
+    paths = [*map(Path, [] if place.exists() else glob.glob(name, recursive=True))]  # noqa: PTH207
     with suppress(OSError):
-        found = found or [path for path in place.iterdir() if is_timeline(path)]
-    return [str(path) for path in in_order(found)] or [name]
+        paths = paths or [path for path in place.iterdir() if is_timeline(path)]
+    return [str(path) for path in in_order(paths)] or [name]
 
 
 def find_profiles(names: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Return the profiles that names stand for, each once, and notes on the selection."""
-    found: dict[str, str] = {}
+    profiles: dict[str, str] = {}
     notes: list[str] = []
     places = [each for name in names for each in _matches(name)]
     for name in places:
         if is_timeline(Path(name)):
-            found.setdefault(str(Path(name).resolve()), name)
+            profiles.setdefault(str(Path(name).resolve()), name)
             continue
         try:
             sources, said = find_sources(name)
         except InputError:
             if len(places) == 1 or not ("://" in name or Path(name).exists()):
                 raise
-            found.setdefault(name, name)  # its task says what is wrong with it
+            profiles.setdefault(name, name)  # its task says what is wrong with it
             continue
         notes += said
         for source in sources:
-            found.setdefault(source.identity, source.url or source.name)
-    return list(found.values()), tuple(notes)
+            profiles.setdefault(source.identity, source.url or source.name)
+    return list(profiles.values()), tuple(notes)

@@ -85,8 +85,8 @@ class Chip(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 @cache
 def chips() -> tuple[Chip, ...]:
     """Return all known chips, by the names of their files."""
-    found = {file.name.removesuffix(".toml"): file for file in _folder().iterdir()}
-    return tuple(read_chip(file) for stem, file in sorted(found.items()) if stem != file.name)
+    files = {file.name.removesuffix(".toml"): file for file in _folder().iterdir()}
+    return tuple(read_chip(file) for stem, file in sorted(files.items()) if stem != file.name)
 
 
 def read_chip(file: Traversable) -> Chip:

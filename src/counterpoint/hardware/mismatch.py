@@ -22,8 +22,8 @@ def mismatched_devices(
 
     With `links`, chips of one family with the same links count as equal: A100s of 40 and 80 GB.
     """
-    found = (_other(device.kind, device.chip, target, links=links) for device in devices)
-    return min(filter(None, found), default=None)
+    names = (_other(device.kind, device.chip, target, links=links) for device in devices)
+    return min(filter(None, names), default=None)
 
 
 def mismatched_chip(name: str, target: Target) -> str | None:
@@ -39,21 +39,21 @@ def unknown_devices(devices: Iterable[Device]) -> tuple[str, ...]:
 
 
 def _other(kind: str, name: str | None, target: Target, *, links: bool) -> str | None:
-    found = find_chip(name)
+    chip = find_chip(name)
     if kind == "tpu" and target.tpu is not None:
         recorded = find_tpu(name)
-        return found.name if found and recorded and recorded != target.tpu.tpu else None
+        return chip.name if chip and recorded and recorded != target.tpu.tpu else None
     if kind in _NO_GPU:
-        return found.name if found else _NO_GPU[kind]
+        return chip.name if chip else _NO_GPU[kind]
     wanted = _chip_of(target)
-    if found is None or wanted is None or found.name == wanted.name:
+    if chip is None or wanted is None or chip.name == wanted.name:
         return None
-    related = _family(found) == _family(wanted)
+    related = _family(chip) == _family(wanted)
     if related and (target.own_chip or target.own_wiring):  # a file may describe it
         return None
-    if links and related and found.links == wanted.links:
+    if links and related and chip.links == wanted.links:
         return None
-    return found.name
+    return chip.name
 
 
 def _chip_of(target: Target) -> Chip | None:

@@ -177,13 +177,13 @@ class _File:
         return str(self._values.get("source", self._path))
 
     def _section(self, name: str) -> dict[str, Any]:
-        found = self._values
+        section = self._values
         for part in name.split(".") if name else ():
-            inner = found.get(part, {})
+            inner = section.get(part, {})
             if not isinstance(inner, dict):
                 self._wrong(name, "is not a table", f"write [{name}], followed by its fields")
-            found = cast(dict[str, Any], inner)
-        return found
+            section = cast(dict[str, Any], inner)
+        return section
 
     def _whole(self, name: str, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= 1 << 20:
@@ -195,16 +195,16 @@ class _File:
         if value is None:
             return None
         unit, example = _UNITS[kind]
-        found = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
-        scale = re.fullmatch(unit, found[2]) if found else None
-        if found is None or scale is None:
+        match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+        scale = re.fullmatch(unit, match[2]) if match else None
+        if match is None or scale is None:
             self._wrong(
                 f"{section}.{name}",
                 f"is {value!r}",
                 f'it must be in {kind}, as in {name} = "{example}"',
             )
         prefix = scale["scale"] or ""
-        size = float(found[1]) * (_SCALES | _SCALES_OF_2)[prefix]
+        size = float(match[1]) * (_SCALES | _SCALES_OF_2)[prefix]
         if not 0 < size < 1e21:
             self._wrong(f"{section}.{name}", f"is {value!r}", "it must be positive")
         return size

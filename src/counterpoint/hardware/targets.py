@@ -102,18 +102,18 @@ def parse_target(text: str, *, tpus: bool = False) -> Target:
             "this needs GPUs",
             "TPUs are a target of predict, upgrade, flags recommend and the search of tune",
         )
-    found = _spelt(text)
-    gpu = find_gpu(found["chip"])
+    match = _spelt(text)
+    gpu = find_gpu(match["chip"])
     if gpu is None:
         raise _refused(
             text,
-            f"XLA's CUDA compiler does not support {found['chip']}",
+            f"XLA's CUDA compiler does not support {match['chip']}",
             "supported GPUs: "
             + ", ".join(gpu.name for gpu in gpus())
             + "; describe others in a file: docs/reference/target-files.md",
         )
-    hosts, count = _counts(found, text, gpu.name)
-    nic, nics = _network(found, text, count)
+    hosts, count = _counts(match, text, gpu.name)
+    nic, nics = _network(match, text, count)
     return Target(
         gpu=gpu.name,
         gpus_per_host=count,
@@ -141,18 +141,18 @@ def parse_devices(text: str) -> Devices:
                 slices=where.tpu.slices,
                 chips_per_host=where.tpu.chips_per_host,
             )
-    found = _spelt(text)
-    chip = known_chip(found["chip"])
+    match = _spelt(text)
+    chip = known_chip(match["chip"])
     if chip is None:
         known = [*(gpu.name for gpu in gpus()), *(known_chip.name for known_chip in chips())]
         raise _refused(
             text,
-            f"unknown chip {found['chip']}",
+            f"unknown chip {match['chip']}",
             "known chips: " + ", ".join(dict.fromkeys(known)) + ", and others by their vendors'"
             " names",
         )
-    groups, size = _counts(found, text, chip)
-    _network(found, text, size)
+    groups, size = _counts(match, text, chip)
+    _network(match, text, size)
     if chip.startswith("TPU"):
         return Devices(chip=chip, count=groups * size, hosts=None, slices=groups)
     return Devices(chip=chip, count=groups * size, hosts=groups)
@@ -221,37 +221,37 @@ def known_chip(name: str) -> str | None:
 
 
 def _spelt(text: str) -> re.Match[str]:
-    found = _SPELLING.fullmatch(_without_slice(text.strip()))
-    if found is None:
+    match = _SPELLING.fullmatch(_without_slice(text.strip()))
+    if match is None:
         raise _refused(
             text,
             "not a target",
             "a target is GPUSxCHIP or HOSTSxGPUSxCHIP, optionally followed by :400G for the network"
             " of each GPU or :8x400G for the NICs of a host",
         )
-    return found
+    return match
 
 
 def _without_slice(text: str) -> str:
     """Expand the slice name `v5e-256` to 256xTPUv5e, converting cores to devices."""
-    found = _SLICE.fullmatch(text)
-    if found is None:
+    match = _SLICE.fullmatch(text)
+    if match is None:
         return text
     from counterpoint.hardware.tpu_targets import counted_devices
 
-    counted = counted_devices(found[1], int(found[2]))
+    counted = counted_devices(match[1], int(match[2]))
     if counted is not None:
         return f"{counted[1]}x{chip_of_tpu(counted[0]).name.replace(' ', '')}"
     # Names of v2 and v3 count cores, and each core is a device.
-    return f"{found[2]}xTPU{found[1].lower()}"
+    return f"{match[2]}xTPU{match[1].lower()}"
 
 
-def _counts(found: re.Match[str], text: str, chip: str) -> tuple[int, int]:
+def _counts(match: re.Match[str], text: str, chip: str) -> tuple[int, int]:
     """Return hosts, and devices on each.
 
     Raise if that is more than a host with that chip can have.
     """
-    hosts, count = int(found["hosts"] or 1), int(found["count"])
+    hosts, count = int(match["hosts"] or 1), int(match["count"])
     devices = hosts * count
     if not 0 < devices <= _MOST_DEVICES:
         raise _refused(text, f"{devices:,} devices", f"a target has 1 to {_MOST_DEVICES:,} devices")
@@ -261,7 +261,7 @@ def _counts(found: re.Match[str], text: str, chip: str) -> tuple[int, int]:
             text,
             f"one {host.word} of {count:,} {chip}, but no {host.word} has more than {host.most:,}",
             host.source,
-            *_proposal(chip, devices, found["network"]),
+            *_proposal(chip, devices, match["network"]),
         )
     return hosts, count
 
@@ -309,17 +309,17 @@ def _host(chip: str) -> _Host:
 
 
 def _network(
-    found: re.Match[str], text: str, gpus_per_host: int
+    match: re.Match[str], text: str, gpus_per_host: int
 ) -> tuple[float | None, int | None]:
     """Return Gb/s per GPU, and NICs per host, as specified."""
-    if found["nic"] is None:
+    if match["nic"] is None:
         return None, None
-    gbps, nics = float(found["nic"]), int(found["nics"]) if found["nics"] else None
-    if not _GBITS.fullmatch(found["unit"]):
-        in_bytes = found["unit"].upper().startswith("G") and "B" in found["unit"]
+    gbps, nics = float(match["nic"]), int(match["nics"]) if match["nics"] else None
+    if not _GBITS.fullmatch(match["unit"]):
+        in_bytes = match["unit"].upper().startswith("G") and "B" in match["unit"]
         raise _refused(
             text,
-            f"network rates are in Gb/s (G), not {found['unit']}",
+            f"network rates are in Gb/s (G), not {match['unit']}",
             f"NICs are rated in bits; {gbps:g} GB/s are {gbps * 8:g}G" if in_bytes else None,
             _NETWORK_EXAMPLE,
         )

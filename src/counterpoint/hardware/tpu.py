@@ -104,23 +104,23 @@ class Tpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def _flat(chips: int) -> tuple[int, int] | None:
-    found = [
+    shapes = [
         (a, b) for a, b in product(_FLAT_SIDES, repeat=2) if a * b == chips and a <= b <= 2 * a
     ]
-    return found[0] if found and chips != 2 else None
+    return shapes[0] if shapes and chips != 2 else None
 
 
 def _cubes(chips: int) -> tuple[int, ...] | None:
     cubes, rest = divmod(chips, _CUBE**3)
     if rest:
         return None
-    found = [
+    shapes = [
         (a, b, cubes // (a * b))
         for a in range(1, math.isqrt(cubes) + 1)
         for b in range(a, cubes // a + 1)
         if cubes % (a * b) == 0 and cubes // (a * b) >= b
     ]
-    best = min(found, key=lambda sides: (sides[2], -sides[0]))
+    best = min(shapes, key=lambda sides: (sides[2], -sides[0]))
     return tuple(side * _CUBE for side in best)
 
 

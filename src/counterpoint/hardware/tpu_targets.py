@@ -39,9 +39,9 @@ _FORM: Final = (
 def parse_tpu_target(text: str) -> Target | None:
     """Parse slices of TPUs; None if the text names none."""
     plain = text.strip()
-    found = _SLICE.fullmatch(plain)
-    if found is not None:
-        return _named(text, found)
+    match = _SLICE.fullmatch(plain)
+    if match is not None:
+        return _named(text, match)
     counted = _COUNTED.fullmatch(plain)
     tpu = (
         find_tpu(counted["chip"]) or tpu_named(counted["chip"][3:].strip(" -")) if counted else None
@@ -86,16 +86,16 @@ def resized(where: TpuSlice, devices: int) -> str:
     return str(where)
 
 
-def _named(text: str, found: re.Match[str]) -> Target:
-    tpu = tpu_named(found["name"])
+def _named(text: str, match: re.Match[str]) -> Target:
+    tpu = tpu_named(match["name"])
     if tpu is None:
         names = ", ".join(tpu.name for tpu in tpus())
         raise _refused(
-            text, f"no generation {found['name']} of TPUs is known", f"known generations: {names}"
+            text, f"no generation {match['name']} of TPUs is known", f"known generations: {names}"
         )
-    slices, gbps = int(found["slices"] or 1), _gbps(text, found)
-    if found["shape"] is None:
-        size = int(found["size"])
+    slices, gbps = int(match["slices"] or 1), _gbps(text, match)
+    if match["shape"] is None:
+        size = int(match["size"])
         if size % tpu.counted_per_chip:
             raise _refused(
                 text,
@@ -104,7 +104,7 @@ def _named(text: str, found: re.Match[str]) -> Target:
                 _near(tpu, -(-size // tpu.counted_per_chip)),
             )
         return _sized(text, tpu, size // tpu.counted_per_chip, slices, gbps)
-    shape = tuple(int(side) for side in found["shape"].lower().split("x"))
+    shape = tuple(int(side) for side in match["shape"].lower().split("x"))
     if not tpu.accepts(shape):
         axes = (
             "two sides of 1, 2, 4, 8 or 16"
@@ -147,17 +147,17 @@ def _nearest(tpu: Tpu, chips: int) -> tuple[str, str]:
     return f"the nearest: {', '.join(names)}", names[-1]
 
 
-def _gbps(text: str, found: re.Match[str]) -> float | None:
-    if found["rate"] is None:
+def _gbps(text: str, match: re.Match[str]) -> float | None:
+    if match["rate"] is None:
         return None
-    gbps = float(found["rate"])
-    if not _GBITS.fullmatch(found["unit"]):
-        in_bytes = found["unit"].upper().startswith("G") and "B" in found["unit"]
+    gbps = float(match["rate"])
+    if not _GBITS.fullmatch(match["unit"]):
+        in_bytes = match["unit"].upper().startswith("G") and "B" in match["unit"]
         raise _refused(
             text,
-            f"network rates are in Gb/s (G), not {found['unit']}",
+            f"network rates are in Gb/s (G), not {match['unit']}",
             f"{gbps:g} GB/s are {gbps * 8:g}G" if in_bytes else None,
-            text[: found.start("rate")] + f"{gbps * 8 if in_bytes else gbps:g}G",
+            text[: match.start("rate")] + f"{gbps * 8 if in_bytes else gbps:g}G",
         )
     if not 0 < gbps <= _MOST_GBPS:
         raise _refused(

@@ -59,13 +59,13 @@ def accumulated_sums(program: Program) -> tuple[AccumulatedSum, ...]:
                     if caller.opcode == "while" and (trip_count(program, caller) or 0) > 1:
                         loops[caller.name] = caller
                         inside.setdefault(caller.name, []).append(it)
-    found: dict[str, AccumulatedSum] = {}
+    sums: dict[str, AccumulatedSum] = {}
     for name, members in inside.items():
         for one in _of_loop(program, loops[name], members):
-            known = found.get(one.collective.name)
+            known = sums.get(one.collective.name)
             if known is None or one.trips > known.trips:
-                found[one.collective.name] = one
-    return tuple(found.values())
+                sums[one.collective.name] = one
+    return tuple(sums.values())
 
 
 def _adds(program: Program, it: Instruction) -> bool:

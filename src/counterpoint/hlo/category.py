@@ -13,7 +13,7 @@ from functools import cache
 from counterpoint.hlo.collectives import collective, may_communicate
 from counterpoint.hlo.model.instruction import Instruction, Shape
 from counterpoint.hlo.model.program import Program, cached_on_program
-from counterpoint.hlo.origin import scope
+from counterpoint.hlo.provenance import scope
 from counterpoint.hlo.schedule import is_done, is_part_of_async, start_of
 
 __all__ = ["WRITTEN_BY_HAND", "Category", "category", "is_local_copy", "made_for_tpus"]
@@ -119,8 +119,8 @@ def _category(program: Program, instruction: Instruction) -> Category:
 def _of_parts(program: Program, instruction: Instruction) -> Category:
     members = program.body(instruction)
     inside = {category(program, member) for member in members if not is_part_of_async(member)}
-    found = (kind for kind in _HEAVIEST_FIRST if kind in inside)
-    return next(found, Category.OTHER)
+    kinds = (kind for kind in _HEAVIEST_FIRST if kind in inside)
+    return next(kinds, Category.OTHER)
 
 
 def _of_convolution(instruction: Instruction) -> Category:
@@ -137,8 +137,8 @@ def _of_custom_call(instruction: Instruction) -> Category:
     if any(word in target for word in _GENERIC_TARGETS):
         # User-written kernels share one target: only the name identifies them.
         named = f"{target} {instruction.name} {instruction.op_name}"
-    found = (kind for pattern, kind in _TARGETS if pattern.search(named))
-    return next(found, Category.CUSTOM_CALL)
+    kinds = (kind for pattern, kind in _TARGETS if pattern.search(named))
+    return next(kinds, Category.CUSTOM_CALL)
 
 
 def made_for_tpus(program: Program) -> bool:
@@ -151,8 +151,8 @@ def made_for_tpus(program: Program) -> bool:
             if it.backend_config
             for mark in _TPU
         ) or any(it.custom_call_target == "tpu_custom_call" for it in program.instructions)
-    found: bool = program.answers[key]
-    return found
+    answer: bool = program.answers[key]
+    return answer
 
 
 def is_local_copy(program: Program, instruction: Instruction) -> bool:

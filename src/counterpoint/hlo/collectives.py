@@ -169,16 +169,16 @@ def _inside(program: Program, instruction: Instruction) -> Collective | None:
     The largest of several.
     """
     body = program.body(instruction)
-    found = [
+    collectives = [
         inner
         for member in body
         if (inner := collective(program, member))
         and not is_done(member)
         and not is_part_of_async(member)
     ]
-    if not found:
+    if not collectives:
         return None
-    first = max(found, key=lambda inner: inner.bytes)
+    first = max(collectives, key=lambda inner: inner.bytes)
     # libtpu names its emitter, AllReduceScatterFusion, only with the machine code.
     sums = {it.name for it in body if first.instruction in (it.name, *it.operands)}
     keeps_part = first.kind == "all-reduce" and any(
@@ -186,7 +186,7 @@ def _inside(program: Program, instruction: Instruction) -> Collective | None:
     )
     return Collective(
         kind="reduce-scatter" if keeps_part else first.kind,
-        bytes=sum(inner.bytes for inner in found if inner.kind == first.kind),
+        bytes=sum(inner.bytes for inner in collectives if inner.kind == first.kind),
         group_size=first.group_size,
         is_async=is_start(instruction) or first.is_async,
         channel_id=first.channel_id,

@@ -55,13 +55,13 @@ class Dataflow(ABC, Generic[Fact]):
         """Return the value of a computation, and note those of its instructions."""
         key = (computation, arguments)
         if key not in self._known:
-            found = self.program.computations[computation]
+            called = self.program.computations[computation]
             local: dict[str, tuple[Fact, ...]] = {}
-            for it in found.instructions:
+            for it in called.instructions:
                 operands = [local[name] for name in it.operands]
                 value = local[it.name] = self._value(it, operands, arguments)
                 self.values[it.name] = self._merged(self.values.get(it.name, value), value)
-            self._known[key] = local[found.root]
+            self._known[key] = local[called.root]
         return self._known[key]
 
     def all_of(self, value: Iterable[Fact], start: Fact) -> Fact:

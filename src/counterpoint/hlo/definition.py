@@ -19,7 +19,7 @@ _ALIKE: Final = 0.5
 
 def definition(program: Program) -> frozenset[tuple[str, int]]:
     """Return the file and the lines of the program's function; empty if it has no stacks."""
-    found: set[tuple[str, int]] = set()
+    lines: set[tuple[str, int]] = set()
     seen: set[int] = set()
     for instruction in program.instructions:
         traced = _TRACED.match(instruction.op_name)
@@ -29,8 +29,8 @@ def definition(program: Program) -> frozenset[tuple[str, int]]:
         stack = program.stack(instruction)
         own = [call for call in stack if call.function.rpartition(".")[2] == traced[1]]
         if own:
-            found.add((own[-1].file, own[-1].line))  # the outermost: it may call itself
-    return frozenset(found)
+            lines.add((own[-1].file, own[-1].line))  # the outermost: it may call itself
+    return frozenset(lines)
 
 
 def defined_at(program: Program) -> tuple[str, int] | None:

@@ -9,7 +9,7 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.op_names import has_path_name
-from counterpoint.hlo.origin import provenance, scope
+from counterpoint.hlo.provenance import provenance, scope
 from counterpoint.hlo.schedule import is_done, start_of
 
 __all__ = ["describe"]
@@ -36,9 +36,9 @@ def describe(program: Program, instruction: Instruction) -> str:
 
 
 def _what(program: Program, instruction: Instruction, primitive: str) -> str:
-    found = collective(program, instruction)
-    if found:
-        return f"{found.kind} for {primitive}" if primitive else found.kind
+    communication = collective(program, instruction)
+    if communication:
+        return f"{communication.kind} for {primitive}" if primitive else communication.kind
     waits_for = start_of(program, instruction) if is_done(instruction) else None
     words = _primitives(program, waits_for or instruction)
     if words:

@@ -83,8 +83,8 @@ class Examples:
 
     def of(self, instruction: Instruction) -> Held | None:
         """Return what is known of an array, or of the first of several."""
-        found = next(iter(self.values.get(instruction.name, ())), None)
-        return found if found and found.is_known else None
+        held = next(iter(self.values.get(instruction.name, ())), None)
+        return held if held and held.is_known else None
 
     def is_sum(self, instruction: Instruction) -> bool:
         """Return whether no dimension of an array, or of the first of several, has examples."""
@@ -101,8 +101,8 @@ def examples(program: Program) -> Examples | None:
     key = "examples"
     if key not in program.answers:
         program.answers[key] = _analyzed(program)
-    found: Examples | None = program.answers[key]
-    return found
+    answer: Examples | None = program.answers[key]
+    return answer
 
 
 def _analyzed(program: Program) -> Examples | None:
@@ -293,14 +293,14 @@ class _Analysis(Dataflow[Fact]):
         if not all(fact.is_known for fact in facts):
             return _MIXED if _MIXED in facts else _LOST
         to_left, to_right = _free_dimensions(dims, len(left.dims), len(right.dims))
-        found = [
+        results = [
             _renumbered(fact, to)
             for fact, to in ((of_left, to_left), (of_right, to_right))
             if fact and fact.is_batch
         ]
-        if len(found) == 1 or found[0] == found[1]:
-            is_sum = found[0] is None or (len(found) == 2 and not facts[0].pieces)
-            return None if is_sum and not dims.lhs_batch else found[0]
+        if len(results) == 1 or results[0] == results[1]:
+            is_sum = results[0] is None or (len(results) == 2 and not facts[0].pieces)
+            return None if is_sum and not dims.lhs_batch else results[0]
         return _MIXED
 
     def _collective(self, it: Instruction, kind: str, shape: Shape, fact: Fact) -> Fact:
@@ -321,7 +321,7 @@ class _Analysis(Dataflow[Fact]):
     def _sent(self, it: Instruction, fact: Held) -> Held:
         """Return what each device holds after it got that of another one."""
         held = self.partitions[fact.parts]
-        source = {target: origin for origin, target in pairs_by_number(it)}
+        source = {target: sender for sender, target in pairs_by_number(it)}
         if len(source) < len(held):  # others have zeros
             return _lost(fact)
         parts = self._partition(held[source[device]] for device in range(len(held)))
@@ -350,11 +350,11 @@ class _Analysis(Dataflow[Fact]):
     def _partition(self, labels: Iterable[object]) -> int:
         """Return the number of the partition of the devices by their labels."""
         names: dict[object, int] = {}
-        found = tuple(names.setdefault(label, len(names)) for label in labels)
-        if found not in self._numbers:
-            self._numbers[found] = len(self.partitions)
-            self.partitions.append(found)
-        return self._numbers[found]
+        numbers = tuple(names.setdefault(label, len(names)) for label in labels)
+        if numbers not in self._numbers:
+            self._numbers[numbers] = len(self.partitions)
+            self.partitions.append(numbers)
+        return self._numbers[numbers]
 
     def _within(self, it: Instruction, kind: str, shape: Shape, fact: Held, groups: Groups) -> Held:
         """Return what a collective makes of what all its devices hold alike."""
@@ -492,7 +492,7 @@ def _in_a_row(
     pieces: Iterable[Piece], strides: Mapping[int, int], result: Shape, targets: Mapping[int, int]
 ) -> list[Piece] | None:
     """Return the pieces in an array with the same elements in a row; None if one is cut oddly."""
-    found: list[Piece] = []
+    in_result: list[Piece] = []
     for piece in pieces:
         low = strides[piece.dimension] * piece.stride
         high = low * piece.size
@@ -503,11 +503,11 @@ def _in_a_row(
                 continue
             if start % stride or end % start or start % low:
                 return None
-            found.append(Piece(dimension, start // stride, end // start))
+            in_result.append(Piece(dimension, start // stride, end // start))
             covered *= end // start
         if covered != piece.size:
             return None
-    return found
+    return in_result
 
 
 def _strides(shape: Shape, *, in_memory: bool) -> dict[int, int]:

@@ -90,8 +90,8 @@ def _connected(
             own, other = (own, other) if len(own) >= len(other) else (other, own)
             own += other
             group.update(dict.fromkeys((member.name for member in other), own))
-    found = {id(members): members for members in group.values()}
-    return [members for members in found.values() if len(members) > 1]
+    groups = {id(members): members for members in group.values()}
+    return [members for members in groups.values() if len(members) > 1]
 
 
 def _products(program: Program, spread: Examples, it: Instruction) -> Iterator[WeightProduct]:
@@ -101,15 +101,15 @@ def _products(program: Program, spread: Examples, it: Instruction) -> Iterator[W
         factors = program.operands(one)[:2]
         if dims is None or len(factors) < 2 or dims.lhs_batch:
             continue
-        found = [(factor, held) for factor in factors if (held := spread.of(factor))]
-        batch = [held for _, held in found if held.is_batch]
-        if len(found) < 2 or not batch or batch[0].times <= 1:
+        known = [(factor, held) for factor in factors if (held := spread.of(factor))]
+        batch = [held for _, held in known if held.is_batch]
+        if len(known) < 2 or not batch or batch[0].times <= 1:
             continue
         if len(batch) == 2 and spread.is_sum(one) and batch[0].parts == batch[1].parts:
             result = next(one.shape.leaves)
             yield WeightProduct(it, result.bytes * batch[0].times, is_gradient=True)
         elif len(batch) == 1:
-            ((factor, weight),) = ((one, held) for one, held in found if not held.is_batch)
+            ((factor, weight),) = ((one, held) for one, held in known if not held.is_batch)
             count = _parts_among(spread, batch[0], weight)
             if weight.pieces and count > 1:
                 yield WeightProduct(it, factor.shape.bytes * count, is_gradient=False)

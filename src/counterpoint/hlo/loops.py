@@ -78,16 +78,16 @@ def trips_at(program: Program, loop: Instruction, turns: Turns) -> int | None:
 @cached_on_program
 def steering_loops(program: Program, loop: Instruction) -> tuple[Instruction, ...]:
     """Return the outer loops on whose iteration the loop's trip count depends."""
-    found: dict[str, Instruction] = {}
+    loops: dict[str, Instruction] = {}
     turns: dict[str, int] = {}
     while True:
         try:
             _trips(program, loop, turns)
         except _Needs as needs:
-            found[needs.loop.name] = needs.loop
+            loops[needs.loop.name] = needs.loop
             turns[needs.loop.name] = 0
         else:
-            return tuple(found.values())
+            return tuple(loops.values())
 
 
 @cached_on_program
@@ -213,8 +213,8 @@ class _Evaluation:
 
     def initial(self, loop: Instruction, element: int) -> int | None:
         """Return the element's value before the loop."""
-        found = self._element(self.program.operands(loop)[0], element, (), 0)
-        return found if isinstance(found, int) else None
+        value = self._element(self.program.operands(loop)[0], element, (), 0)
+        return value if isinstance(value, int) else None
 
     def step(self, loop: Instruction, element: int) -> int | None:
         """Return by how much an iteration raises the element; 0 if it passes it on."""
@@ -222,8 +222,8 @@ class _Evaluation:
         if root is None:
             return None
         own = _Evaluation(self.program, self.turns, loop)
-        found = own._element(root, element, (), 0)
-        return found.plus if isinstance(found, Affine) and found.element == element else None
+        value = own._element(root, element, (), 0)
+        return value.plus if isinstance(value, Affine) and value.element == element else None
 
     def value(  # noqa: PLR0911 - one for each kind
         self, it: Instruction, calls: _Calls = (), depth: int = 0

@@ -44,8 +44,8 @@ def _alternatives(name: str) -> list[str]:
 
 
 @cached_on_program
-def origin_instruction(program: Program, instruction: Instruction) -> Instruction | None:
-    """Return the instruction whose op_name gives this one's origin; None if there is none.
+def named_instruction(program: Program, instruction: Instruction) -> Instruction | None:
+    """Return the instruction whose op_name says where this one comes from; None if there is none.
 
     Compilers lose names: a fusion may have none while instructions inside it do, and a copy or a
     combined collective may stand between two that have one. Tried in order: the instruction itself,
@@ -77,7 +77,7 @@ def _own(program: Program, instruction: Instruction, depth: int = 0) -> Instruct
     inner = (
         _own(program, member, depth + 1) for member in program.body(instruction) if member.calls
     )
-    return next((found for found in inner if found), None)
+    return next((one for one in inner if one), None)
 
 
 def _own_or_inner(program: Program, instruction: Instruction) -> Instruction | None:
@@ -124,9 +124,9 @@ def _nearest(
                 if candidate.name in seen:
                     continue
                 seen.add(candidate.name)
-                found = _own_or_inner(program, candidate)
-                if found:
-                    return found
+                own = _own_or_inner(program, candidate)
+                if own:
+                    return own
                 if candidate.opcode not in ("parameter", "while", "conditional"):
                     reached.append(candidate)
         front = reached

@@ -15,7 +15,7 @@ from typing import Final, cast
 
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, cached_on_program
-from counterpoint.hlo.op_names import NAMES_KEPT, has_path_name, names, origin_instruction
+from counterpoint.hlo.op_names import NAMES_KEPT, has_path_name, named_instruction, names
 from counterpoint.hlo.schedule import is_done, start_of
 
 __all__ = ["BACKWARD", "Phase", "phase", "phase_of_name"]
@@ -69,7 +69,7 @@ def phase(program: Program, instruction: Instruction) -> Phase:
 @lru_cache(maxsize=NAMES_KEPT)
 def phase_of_name(op_name: str) -> Phase | None:
     """Return the phase in an op_name; of merged names the most frequent, then the latest."""
-    phases = Counter(found for name in names(op_name) if (found := _of_one(name)))
+    phases = Counter(phase for name in names(op_name) if (phase := _of_one(name)))
     order = (Phase.FORWARD, Phase.REMAT, Phase.BACKWARD)
     return max(
         phases, key=lambda candidate: (phases[candidate], order.index(candidate)), default=None
@@ -87,7 +87,7 @@ def _of_one(name: str) -> Phase | None:
 def _named(program: Program, instruction: Instruction) -> Phase | None:
     if ".remat" in instruction.name:
         return Phase.REMAT
-    source = origin_instruction(program, instruction)
+    source = named_instruction(program, instruction)
     return phase_of_name(source.op_name) if source else None
 
 
@@ -104,9 +104,9 @@ def _of_most_bytes(program: Program, instruction: Instruction) -> Phase | None:
         return None
     sizes: Counter[Phase] = Counter()
     for piece in pieces:
-        found = _named(program, piece)
-        if found is not None:
-            sizes[found] += piece.shape.bytes
+        phase = _named(program, piece)
+        if phase is not None:
+            sizes[phase] += piece.shape.bytes
     return max(sizes, key=lambda each: sizes[each], default=None)
 
 
@@ -130,7 +130,7 @@ def _reduces_gradients(program: Program, instruction: Instruction) -> bool:
 
 def _pieces(program: Program, reader: Instruction) -> list[Instruction]:
     """Return the arrays that reach an instruction, through what only puts them together."""
-    found: list[Instruction] = []
+    pieces: list[Instruction] = []
     front = program.operands(reader)
     seen: set[str] = set()
     while front:
@@ -141,8 +141,8 @@ def _pieces(program: Program, reader: Instruction) -> list[Instruction]:
         if _joins(program, piece):
             front += program.operands(piece)
         else:
-            found.append(piece)
-    return found
+            pieces.append(piece)
+    return pieces
 
 
 def _joins(program: Program, instruction: Instruction) -> bool:
@@ -190,9 +190,9 @@ def _flow(program: Program, computation: str) -> _Flow:
 def _reach(program: Program, computation: str) -> _Flow:
     instructions = program.computations[computation].instructions
     phases = {
-        instruction.name: found
+        instruction.name: phase
         for instruction in instructions
-        if (found := _contains(program, instruction))
+        if (phase := _contains(program, instruction))
     }
     if Phase.BACKWARD not in phases.values():
         return frozenset(), frozenset()
@@ -211,7 +211,7 @@ def _contains(program: Program, instruction: Instruction) -> Phase | None:
     if named or instruction.opcode not in ("while", "conditional", "call"):
         return named
     inner = Counter(
-        found for member in program.body(instruction) if (found := _named(program, member))
+        phase for member in program.body(instruction) if (phase := _named(program, member))
     )
     if inner[Phase.BACKWARD]:
         return Phase.BACKWARD

@@ -48,8 +48,8 @@ def pipelines(program: Program) -> tuple[Pipeline, ...]:
     key = "hlo.pipelines"
     if key not in program.answers:
         program.answers[key] = tuple(_pipelines(program))
-    found: tuple[Pipeline, ...] = program.answers[key]
-    return found
+    answer: tuple[Pipeline, ...] = program.answers[key]
+    return answer
 
 
 def _pipelines(program: Program) -> Iterator[Pipeline]:

@@ -340,10 +340,10 @@ def _program(module: Message) -> Program:
         scheduled = order.get(head.id)
         digest = alike.copy()
         digest.update(f"{len(data)} {scheduled is None}".encode() + data + (scheduled or b""))
-        found = _IN_USE.get(digest.digest())
-        if found is None:
-            found = _IN_USE[digest.digest()] = parts.computation(data, scheduled)
-        computations[head.name] = found
+        decoded = _IN_USE.get(digest.digest())
+        if decoded is None:
+            decoded = _IN_USE[digest.digest()] = parts.computation(data, scheduled)
+        computations[head.name] = decoded
     frontend = dict(attributes(module.frontend_attributes))
     assigned = module.device_assignment
     return Program(
@@ -378,7 +378,7 @@ _IN_USE: Final = WeakValueDictionary[bytes, Computation]()
 Ranks that were tuned separately have programs that differ in few computations.
 """
 
-_Origin = tuple[str, str, int, int, str]
+_Metadata = tuple[str, str, int, int, str]
 
 
 _Part = TypeVar("_Part")
@@ -392,8 +392,8 @@ class _Decoded(dict[bytes, _Part]):
         self._decode = decode
 
     def __missing__(self, data: bytes) -> _Part:
-        found = self[data] = self._decode(data)
-        return found
+        part = self[data] = self._decode(data)
+        return part
 
 
 class _Parts:
@@ -403,18 +403,18 @@ class _Parts:
         self.computations = computations
         self.new_draft = draft_class()
         self.shapes = _Decoded(_shape)
-        self.origins = _Decoded(_origin)
+        self.metadata = _Decoded(_metadata)
         self.configs = _Decoded(_text)
         self.attributes = _Decoded(_attributes)
 
     def computation(self, data: bytes, scheduled: bytes | None) -> Computation:
         message = MESSAGES["Computation"].FromString(data)
-        found = {instruction.id: instruction for instruction in message.instructions}
-        names = {number: instruction.name for number, instruction in found.items()}
+        by_id = {instruction.id: instruction for instruction in message.instructions}
+        names = {number: instruction.name for number, instruction in by_id.items()}
         name = message.name
-        order = found if scheduled is None else _sequence(scheduled)
+        order = by_id if scheduled is None else _sequence(scheduled)
         instructions = [
-            self._instruction(found[number], names, name, index)
+            self._instruction(by_id[number], names, name, index)
             for index, number in enumerate(order)
         ]
         return Computation(name, tuple(instructions), root=names[message.root_id])
@@ -425,7 +425,7 @@ class _Parts:
         opcode = intern(it.opcode)
         read = _DETAILS.get(opcode)
         calls = () if read else tuple([self.computations[i] for i in it.called_computation_ids])
-        op_name, file, line, frame, scheduling_name = self.origins[it.metadata]
+        op_name, file, line, frame, scheduling_name = self.metadata[it.metadata]
         made = self.new_draft(
             names[it.id],
             opcode,
@@ -454,7 +454,7 @@ def _shape(data: bytes) -> Shape:
     return shape(MESSAGES["Shape"].FromString(data))
 
 
-def _origin(data: bytes) -> _Origin:
+def _metadata(data: bytes) -> _Metadata:
     it = MESSAGES["Metadata"].FromString(data)
     return it.op_name, it.source_file, it.source_line, it.stack_frame_id, it.scheduling_name
 

@@ -44,8 +44,8 @@ def read_program(source: bytes | str | PathLike[str]) -> Program:
     return _read_file(Path(cast("str", given)))
 
 
-def program_digest(data: bytes) -> bytes:
-    """Return a digest of HLO that is equal only for bytes that `read_program` reads alike.
+def program_hash(data: bytes) -> bytes:
+    """Return a hash of HLO that is equal only for bytes that `read_program` reads alike.
 
     A profile of each rank has its own copy of a module. Copies differ in what is not read: the
     numbers of the devices, the addresses of buffers.

@@ -94,8 +94,8 @@ def replication(program: Program) -> Replication | None:
     key = "replication"
     if key not in program.answers:
         program.answers[key] = _analyzed(program)
-    found: Replication | None = program.answers[key]
-    return found
+    answer: Replication | None = program.answers[key]
+    return answer
 
 
 def _analyzed(program: Program) -> Replication | None:
@@ -119,8 +119,8 @@ def _parameters(program: Program) -> list[Instruction]:
 
 def _sharding(program: Program, parameter: Instruction) -> Sharding | None:
     """Return the sharding of a parameter, if it is one over the program's devices."""
-    found = program.sharding(parameter)
-    return found if found and found.devices in (0, program.num_partitions) else None
+    sharding = program.sharding(parameter)
+    return sharding if sharding and sharding.devices in (0, program.num_partitions) else None
 
 
 def batch_of(program: Program) -> Batch | None:
@@ -238,7 +238,7 @@ class _Analysis(Dataflow[_Leaf]):
     def _send(self, it: Instruction, kind: str, same: _Same) -> int:
         devices = range(len(same))
         if kind == "collective-permute":
-            source = {target: origin for origin, target in pairs_by_number(it)}
+            source = {target: sender for sender, target in pairs_by_number(it)}
             return self._partition(
                 same[source[device]] if device in source else -1 for device in devices
             )

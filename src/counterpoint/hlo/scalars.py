@@ -62,10 +62,10 @@ _OF_TWO: Final[Mapping[str, Callable[[int, int], int | None]]] = {
 
 def computed(it: Instruction, operands: Sequence[Scalar]) -> Scalar:
     """Return the value of an instruction for these operands, if it fits the element type."""
-    found = _computed(it, operands)
-    if isinstance(found, int) and not _fits(found, it.shape.dtype):
+    value = _computed(it, operands)
+    if isinstance(value, int) and not _fits(value, it.shape.dtype):
         return None
-    return found
+    return value
 
 
 def _fits(value: int, dtype: str) -> bool:

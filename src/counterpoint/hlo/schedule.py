@@ -43,16 +43,16 @@ def in_loop(program: Program, computation: str) -> bool:
 
 def enclosing(program: Program, computation: str) -> list[Instruction]:
     """Return the instruction that calls the computation, the one around that, and so on."""
-    found: list[Instruction] = []
+    around: list[Instruction] = []
     seen: set[str] = set()
     while computation not in seen:
         seen.add(computation)
         callers = program.callers(computation)
         if not callers:
             break
-        found.append(callers[0])
+        around.append(callers[0])
         computation = callers[0].computation
-    return found
+    return around
 
 
 def start_of(program: Program, done: Instruction) -> Instruction | None:
@@ -207,23 +207,23 @@ def with_async_collectives(program: Program) -> Program:
 
 def _on_sparse_core(computation: Computation, offloaded: Mapping[str, Instruction]) -> Computation:
     """Return the computation with collectives of the SparseCore as starts and dones."""
-    found: dict[str, Instruction] = {}
+    by_name: dict[str, Instruction] = {}
     starts: dict[str, Instruction] = {}  # by names of starts and of updates
     for it in computation.instructions:
         first = starts.get(it.operands[0]) if it.operands else None
         inner = offloaded.get(it.calls[0]) if it.calls else None
         if it.opcode == "call-start" and inner is not None:
-            found[it.name] = starts[it.name] = _as(it, inner, "-start", it.operands)
+            by_name[it.name] = starts[it.name] = _as(it, inner, "-start", it.operands)
         elif it.opcode == "call-update" and first is not None:
-            del found[first.name]
+            del by_name[first.name]
             handed = replace(first, operands=it.operands[1:] or first.operands, shape=it.shape)
-            found[first.name] = starts[it.name] = handed
+            by_name[first.name] = starts[it.name] = handed
         elif it.opcode == "call-done" and first is not None:
             opcode = first.opcode.removesuffix("-start") + "-done"
-            found[it.name] = replace(it, opcode=opcode, operands=(first.name,))
+            by_name[it.name] = replace(it, opcode=opcode, operands=(first.name,))
         else:
-            found[it.name] = it
-    placed = (replace(it, index=index) for index, it in enumerate(found.values()))
+            by_name[it.name] = it
+    placed = (replace(it, index=index) for index, it in enumerate(by_name.values()))
     return replace(computation, instructions=tuple(placed)) if starts else computation
 
 
@@ -234,22 +234,22 @@ def _target(computation: Computation) -> str | None:
 
 def _named(computation: Computation, ends: Mapping[str, tuple[str, Instruction]]) -> Computation:
     running: dict[int | None, list[str]] = {}  # starts without a done, by channel
-    found: list[Instruction] = []
+    renamed: list[Instruction] = []
     for it in computation.instructions:
         end = ends.get(it.calls[0]) if it.opcode == "fusion" and it.calls else None
         if end is None:
-            found.append(it)
+            renamed.append(it)
             continue
         target, inner = end
         waiting = running.setdefault(inner.channel_id, [])
         if target == _ASYNC_START:
             waiting.append(it.name)
-            found.append(_as(it, inner, "-start", it.operands))
+            renamed.append(_as(it, inner, "-start", it.operands))
         elif waiting:
-            found.append(_as(it, inner, "-done", (waiting.pop(0), *it.operands)))
+            renamed.append(_as(it, inner, "-done", (waiting.pop(0), *it.operands)))
         else:
-            found.append(it)
-    return replace(computation, instructions=tuple(found))
+            renamed.append(it)
+    return replace(computation, instructions=tuple(renamed))
 
 
 def _as(

@@ -135,23 +135,23 @@ def instruction(line: str, computation: str, index: int, shapes: Shapes) -> Inst
         raise InputError(f"instruction {shown(line)} can't be read", why="it has no opcode")
     end = closing(line, opcode.end())
     inside = line[opcode.end() + 1 : end - 1]
-    found = attributes(without_comments(line[end:]).lstrip(", "))
-    metadata = dict(fields(found.get("metadata", "")))
+    parsed = attributes(without_comments(line[end:]).lstrip(", "))
+    metadata = dict(fields(parsed.get("metadata", "")))
     return Instruction(
         name[1],
         opcode[1],
         shape,
         () if opcode[1] in ("constant", "parameter") else tuple(_operands(inside)),
-        tuple(_calls(found)),
+        tuple(_calls(parsed)),
         computation,
         index,
         metadata.get("op_name", ""),
         metadata.get("source_file", ""),
         int(metadata.get("source_line", 0)),
         int(metadata.get("stack_frame_id", 0)),
-        unquote(found.get("backend_config", "")),
+        unquote(parsed.get("backend_config", "")),
         scheduling_name=metadata.get("scheduling_name", ""),
-        **_details(opcode[1], shape, inside, found),
+        **_details(opcode[1], shape, inside, parsed),
     )
 
 
@@ -166,47 +166,47 @@ def _operands(text: str) -> Iterator[str]:
         yield operand.rpartition(" ")[2].removeprefix("%")
 
 
-def _calls(found: dict[str, str]) -> Iterator[str]:
+def _calls(attributes: dict[str, str]) -> Iterator[str]:
     for key in _CALLS:
-        for name in found.get(key, "").strip("{} ").split(","):
+        for name in attributes.get(key, "").strip("{} ").split(","):
             if name.strip():
                 yield name.strip().removeprefix("%")
 
 
-def _details(opcode: str, shape: Shape, inside: str, found: dict[str, str]) -> dict[str, Any]:
-    channel = int(found.get("channel_id", 0))
+def _details(opcode: str, shape: Shape, inside: str, attributes: dict[str, str]) -> dict[str, Any]:
+    channel = int(attributes.get("channel_id", 0))
     details: dict[str, Any] = {
-        "frontend_attributes": tuple(sorted(fields(found.get("frontend_attributes", "")))),
+        "frontend_attributes": tuple(sorted(fields(attributes.get("frontend_attributes", "")))),
         "channel_id": channel if channel > 0 else None,
-        "custom_call_target": unquote(found.get("custom_call_target", "")),
-        "fusion_kind": found.get("kind", "") if opcode.startswith("fusion") else "",
-        "comparison": found.get("direction", "") if opcode == "compare" else "",
-        "dimensions": numbers(found.get("dimensions", found.get("iota_dimension", ""))),
-        "is_host_transfer": found.get("is_host_transfer") == "true",
+        "custom_call_target": unquote(attributes.get("custom_call_target", "")),
+        "fusion_kind": attributes.get("kind", "") if opcode.startswith("fusion") else "",
+        "comparison": attributes.get("direction", "") if opcode == "compare" else "",
+        "dimensions": numbers(attributes.get("dimensions", attributes.get("iota_dimension", ""))),
+        "is_host_transfer": attributes.get("is_host_transfer") == "true",
     }
     if opcode == "parameter":
         details["parameter_number"] = int(inside)
-        details["sharding"] = parse_sharding(found.get("sharding", ""))
+        details["sharding"] = parse_sharding(attributes.get("sharding", ""))
     elif opcode == "get-tuple-element":
-        details["tuple_index"] = int(found["index"])
+        details["tuple_index"] = int(attributes["index"])
     elif opcode == "constant":
         details["literal"] = _literal(shape, inside)
     elif opcode.startswith(_COLLECTIVES):
-        details["use_global_device_ids"] = found.get("use_global_device_ids") == "true"
-        groups = found.get("replica_groups")
+        details["use_global_device_ids"] = attributes.get("use_global_device_ids") == "true"
+        groups = attributes.get("replica_groups")
         details["groups"] = parse_groups(groups) if groups else ListedGroups(())
-        pairs = _PAIR.findall(found.get("source_target_pairs", ""))
+        pairs = _PAIR.findall(attributes.get("source_target_pairs", ""))
         details["source_target_pairs"] = tuple((int(a), int(b)) for a, b in pairs)
     elif opcode in ("gather", "scatter"):
-        details["indexing"] = _indexing(found)
+        details["indexing"] = _indexing(attributes)
     elif opcode in WINDOWED:
-        details["window"] = _sizes(found)
+        details["window"] = _sizes(attributes)
     elif opcode == "fft":
-        details["fft_length"] = numbers(found.get("fft_length", ""))
-    if "lhs_contracting_dims" in found or opcode == "dot":
-        details["dot"] = _dot(found)
-    if "dim_labels" in found:
-        details["convolution"] = _convolution(found)
+        details["fft_length"] = numbers(attributes.get("fft_length", ""))
+    if "lhs_contracting_dims" in attributes or opcode == "dot":
+        details["dot"] = _dot(attributes)
+    if "dim_labels" in attributes:
+        details["convolution"] = _convolution(attributes)
     return details
 
 
@@ -219,39 +219,41 @@ def _literal(shape: Shape, text: str) -> int | None:
     return int(text) if shape.dtype in _INTEGERS and re.fullmatch(r"-?\d+", text) else None
 
 
-def _indexing(found: dict[str, str]) -> Indexing:
-    window = found.get("offset_dims", found.get("update_window_dims", ""))
-    left_out = found.get("collapsed_slice_dims", found.get("inserted_window_dims", ""))
-    batching = found.get("operand_batching_dims", found.get("input_batching_dims", ""))
+def _indexing(attributes: dict[str, str]) -> Indexing:
+    window = attributes.get("offset_dims", attributes.get("update_window_dims", ""))
+    left_out = attributes.get("collapsed_slice_dims", attributes.get("inserted_window_dims", ""))
+    batching = attributes.get("operand_batching_dims", attributes.get("input_batching_dims", ""))
     return Indexing(
         numbers(window),
         (*numbers(left_out), *numbers(batching)),
-        found.get("indices_are_sorted") == "true",
-        found.get("unique_indices") == "true",
+        attributes.get("indices_are_sorted") == "true",
+        attributes.get("unique_indices") == "true",
     )
 
 
-def _sizes(found: dict[str, str]) -> tuple[int, ...]:
-    window: dict[str, str] = dict(_WINDOW.findall(found.get("window", "")))
+def _sizes(attributes: dict[str, str]) -> tuple[int, ...]:
+    window: dict[str, str] = dict(_WINDOW.findall(attributes.get("window", "")))
     return tuple(max(int(size), 1) for size in window.get("size", "").split("x") if size)
 
 
-def _dot(found: dict[str, str]) -> DotDimensions:
+def _dot(attributes: dict[str, str]) -> DotDimensions:
     return DotDimensions(
-        numbers(found.get("lhs_contracting_dims", "")),
-        numbers(found.get("rhs_contracting_dims", "")),
-        numbers(found.get("lhs_batch_dims", "")),
-        numbers(found.get("rhs_batch_dims", "")),
+        numbers(attributes.get("lhs_contracting_dims", "")),
+        numbers(attributes.get("rhs_contracting_dims", "")),
+        numbers(attributes.get("lhs_batch_dims", "")),
+        numbers(attributes.get("rhs_batch_dims", "")),
     )
 
 
-def _convolution(found: dict[str, str]) -> Convolution:
+def _convolution(attributes: dict[str, str]) -> Convolution:
     """Parse `window={size=3x3 stride=2x2}, dim_labels=b01f_01io->b01f`.
 
     I and o are the features; the digits are the spatial dimensions, in the order of the window.
     """
-    window = {name: value.split("x") for name, value in _WINDOW.findall(found.get("window", ""))}
-    image, _, rest = found["dim_labels"].partition("_")
+    window = {
+        name: value.split("x") for name, value in _WINDOW.findall(attributes.get("window", ""))
+    }
+    image, _, rest = attributes["dim_labels"].partition("_")
     kernel, _, result = rest.partition("->")
 
     def read(name: str, at: int, usual: int) -> int:
@@ -272,8 +274,8 @@ def _convolution(found: dict[str, str]) -> Convolution:
             for at, size in enumerate(window.get("size", ()))
         ),
         kernel_output_feature=kernel.index("o"),
-        feature_groups=int(found.get("feature_group_count", 1)),
-        batch_groups=int(found.get("batch_group_count", 1)),
+        feature_groups=int(attributes.get("feature_group_count", 1)),
+        batch_groups=int(attributes.get("batch_group_count", 1)),
     )
 
 
@@ -373,35 +375,35 @@ def _table_row(line: str, table: list[str], tables: dict[str, list[str]]) -> lis
 
 
 def _computation(name: str, lines: list[tuple[bool, str]], shapes: Shapes) -> Computation:
-    found: dict[str, Instruction] = {}
+    instructions: dict[str, Instruction] = {}
     root = ""
     for is_root, line in lines:
-        parsed = instruction(line, name, len(found), shapes)
+        parsed = instruction(line, name, len(instructions), shapes)
         for operand in parsed.operands:
-            _take_element(operand, found)
-        found[parsed.name] = replace(parsed, index=len(found))
+            _take_element(operand, instructions)
+        instructions[parsed.name] = replace(parsed, index=len(instructions))
         if is_root or not root:
             root = parsed.name
-    if not found:
+    if not instructions:
         raise InputError(f"computation {name} of the HLO text has no instructions")
-    return Computation(name, tuple(found.values()), root)
+    return Computation(name, tuple(instructions.values()), root)
 
 
-def _take_element(operand: str, found: dict[str, Instruction]) -> None:
+def _take_element(operand: str, instructions: dict[str, Instruction]) -> None:
     """Add the element that `%loop#2`, since 0.12, refers to without a line of its own."""
     whole, sign, index = operand.rpartition("#")
-    if not sign or operand in found:
+    if not sign or operand in instructions:
         return
-    _take_element(whole, found)
-    source = found[whole]
-    found[operand] = Instruction(
+    _take_element(whole, instructions)
+    source = instructions[whole]
+    instructions[operand] = Instruction(
         name=operand,
         opcode="get-tuple-element",
         shape=source.shape.parts[int(index)],
         operands=(whole,),
         calls=(),
         computation=source.computation,
-        index=len(found),
+        index=len(instructions),
         tuple_index=int(index),
     )
 

@@ -61,17 +61,17 @@ def split(text: str) -> list[str]:
 
 def attributes(text: str) -> dict[str, str]:
     """Parse `key=value, key=value` as a dict; a piece without a key belongs to the previous one."""
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     key = ""
     for piece in split(text):
         name, equals, value = piece.partition("=")
         if equals and _KEY.fullmatch(name) and name != "device_ids":
             key = name
-            found[key] = value
+            pairs[key] = value
         elif key:
             # A mesh of devices in arbitrary order: mesh['x'=2], device_ids=(1,0) {'x'}.
-            found[key] += f", {piece}"
-    return found
+            pairs[key] += f", {piece}"
+    return pairs
 
 
 def fields(text: str) -> Iterator[tuple[str, str]]:
@@ -82,7 +82,7 @@ def fields(text: str) -> Iterator[tuple[str, str]]:
 
 def without_comments(text: str) -> str:
     """Remove /* ... */ from the text, except in quotes."""
-    return _COMMENT.sub(lambda found: found[1] or found[2] or "", text) if "/*" in text else text
+    return _COMMENT.sub(lambda match: match[1] or match[2] or "", text) if "/*" in text else text
 
 
 def unquote(text: str) -> str:
@@ -93,7 +93,7 @@ def unquote(text: str) -> str:
     if "\\" not in text:
         return text
     # Octal and hex escapes are bytes of UTF-8, not characters.
-    plain = _ESCAPE.sub(lambda found: _unescape(found[1]), text)
+    plain = _ESCAPE.sub(lambda match: _unescape(match[1]), text)
     return plain.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

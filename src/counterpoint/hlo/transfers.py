@@ -81,10 +81,10 @@ def transfers(program: Program) -> Mapping[str, Transfer]:
     """Return all transfers between slices, by the name of each instruction that is part of one."""
     key = "megascale_transfers"
     if key not in program.answers:
-        found = list(_transfers(program))
+        every = list(_transfers(program))
         program.answers[key] = {
             name: transfer
-            for transfer in found
+            for transfer in every
             for name in (transfer.send, transfer.send_done, transfer.recv, transfer.recv_done)
             if name is not None
         }
@@ -168,11 +168,11 @@ def _buffer(it: Instruction) -> int:
 
 def _count_slices(target: str) -> int | None:
     """Return how many slices `{1,2}x{0:3}` or `{1:4}x{0:7}` names."""
-    found = _SLICES.search(target)
-    if found is None:
+    match = _SLICES.search(target)
+    if match is None:
         return None
     count = 0
-    for part in found[1].split(","):
+    for part in match[1].split(","):
         first, _, last = part.strip().partition(":")
         if first.isdecimal() and (last or first).isdecimal():
             count += max(int(last or first) - int(first) + 1, 0)

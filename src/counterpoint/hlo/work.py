@@ -183,10 +183,10 @@ def _dims(written: Iterable[str]) -> tuple[int, ...]:
 
 def _config(instruction: Instruction) -> dict[str, Any]:
     try:
-        found = json.loads(instruction.backend_config)
+        config = json.loads(instruction.backend_config)
     except (ValueError, RecursionError):
         return {}
-    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+    return cast(dict[str, Any], config) if isinstance(config, dict) else {}
 
 
 def _result(instruction: Instruction) -> int:

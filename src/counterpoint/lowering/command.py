@@ -191,8 +191,8 @@ class _Attempt:
                 status = self._watched(process, journal)
         finally:
             discarded = discard_layer(directory, journal.contained or {})
-        found = (read_outcome(directory) or {}).get("stopped")
-        if self.contain and not found and self._is_hindered_by_layer(status, journal):
+        stopped = (read_outcome(directory) or {}).get("stopped")
+        if self.contain and not stopped and self._is_hindered_by_layer(status, journal):
             self.contain = False
             return self.lowering(backend)
         self.has_queried_backend = journal.has_queried_backend
@@ -239,10 +239,10 @@ class _Attempt:
             return True
         if not status:
             return False
-        found = _OF_LAYER.search((self.directory / _STDERR).read_text("utf-8", errors="replace"))
-        if found:
-            self.no_layer = f"the program fails on one: {found[0]}"
-        return found is not None
+        match = _OF_LAYER.search((self.directory / _STDERR).read_text("utf-8", errors="replace"))
+        if match:
+            self.no_layer = f"the program fails on one: {match[0]}"
+        return match is not None
 
     def _files_note(self, discarded: Sequence[str], refused: Sequence[str]) -> str:
         """Describe how the program was kept from the user's files."""
@@ -287,8 +287,8 @@ class _Attempt:
     def _quiet(self) -> tuple[QuietVariable, ...]:
         """Return the variables that keep the trainer from timing kernels on these devices."""
         trainer = find_trainer(self.command)
-        found = trainer.measures if trainer else ()
-        return tuple(each for each in found if each.name not in self.variables)
+        variables = trainer.measures if trainer else ()
+        return tuple(each for each in variables if each.name not in self.variables)
 
     def _environment(self, backend: str) -> dict[str, str]:
         task = {

@@ -118,8 +118,8 @@ def _unshare() -> None:
 def _mounts() -> list[str]:
     """Return the mount points of file systems."""
     lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    found = (line.split(" ")[4] for line in lines)
-    return [path.encode().decode("unicode_escape") if "\\" in path else path for path in found]
+    paths = (line.split(" ")[4] for line in lines)
+    return [path.encode().decode("unicode_escape") if "\\" in path else path for path in paths]
 
 
 def _overlaid(place: str, mounts: Sequence[str], here: str) -> Iterator[str]:
@@ -128,11 +128,13 @@ def _overlaid(place: str, mounts: Sequence[str], here: str) -> Iterator[str]:
         yield place
         return
     try:
-        found = [entry.path for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False)]
+        children = [
+            entry.path for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False)
+        ]
     except OSError:
         return
-    found.sort(key=lambda child: (not _is_within(here, child), child))
-    for child in found[:_MOST]:
+    children.sort(key=lambda child: (not _is_within(here, child), child))
+    for child in children[:_MOST]:
         if child not in _LIVE:
             yield from _overlaid(child, mounts, here)
 

@@ -109,7 +109,7 @@ def failed(
     lines = lines[-_LINES:]
     last = "\n       ".join(lines) or "(it printed nothing to stderr)"
     told = _last_failure(errors)
-    hint = next((found.expand(hint) for at, hint in _HINTS if (found := at.search(told))), None)
+    hint = next((match.expand(hint) for at, hint in _HINTS if (match := at.search(told))), None)
     had = f"; it had lowered {', '.join(seen[:_MANY])}" if seen else ", and had lowered nothing"
     alone = None if _IN_PALLAS.search(told) else _ALONE
     return InputError(

@@ -58,5 +58,5 @@ def _number(config: str, name: str) -> int:
     """Return a number of the description; 0 where it has none, as protobuf reads it."""
     _, _, capability = config.partition("cuda_compute_capability")
     text = capability.partition("}")[0] if name in ("major", "minor") else config
-    found = re.search(_NUMBER.format(name=name), text)
-    return int(found[1]) if found else 0
+    match = re.search(_NUMBER.format(name=name), text)
+    return int(match[1]) if match else 0

@@ -17,8 +17,8 @@ from typing import Any, Final
 from counterpoint.core.printable import counted_noun
 from counterpoint.lowering.emulator import OUTCOME
 from counterpoint.lowering.errors import tied_to_python
-from counterpoint.runs.origins import notes_of, origins_of
 from counterpoint.runs.run import RunSettings
+from counterpoint.runs.setting_history import histories_of, notes_of
 
 Say = Callable[[str], None]
 _SOME: Final = 3
@@ -146,10 +146,10 @@ class Lowering:
 
 def read_outcome(directory: Path) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads((directory / OUTCOME).read_text(encoding="utf-8"))
+        outcome: dict[str, Any] = json.loads((directory / OUTCOME).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
-    return found
+    return outcome
 
 
 def function_names(outcome: dict[str, Any] | None, journal: EmulatorReports) -> list[str]:
@@ -190,7 +190,7 @@ def read_lowering(
         notes=(
             *_iteration_notes(outcome),
             *outcome["notes"],
-            *notes_of(origins_of(outcome["settings"], RunSettings(), flags)),
+            *notes_of(histories_of(outcome["settings"], RunSettings(), flags)),
             *files,
         ),
     )
@@ -200,8 +200,8 @@ def _cycle(
     directory: Path, outcome: dict[str, Any]
 ) -> tuple[tuple[LoweredFunction, ...], tuple[int, ...]]:
     """Return the functions of an iteration and their order; nothing if it is one call of one."""
-    found = outcome.get("cycle")
-    if found is None or len(found["order"]) < 2:
+    cycle = outcome.get("cycle")
+    if cycle is None or len(cycle["order"]) < 2:
         return (), ()
     functions = tuple(
         LoweredFunction(
@@ -210,9 +210,9 @@ def _cycle(
             alive_bytes=function["alive"],
             updates=function["updates"],
         )
-        for number, function in enumerate(found["functions"])
+        for number, function in enumerate(cycle["functions"])
     )
-    return functions, tuple(found["order"])
+    return functions, tuple(cycle["order"])
 
 
 def _iteration_notes(outcome: dict[str, Any]) -> list[str]:

@@ -2,6 +2,6 @@
 
 `profiles` reads and writes them, `making` makes them from recordings, `checking` compares them with
 a program, `applying` compiles with them. Exported here: the names under which XLA looks up costs
-(lookups.py), and what its log proves about a profile (evidence.py). docs/formats/pgle.md describes
-what XLA accepts, and what it silently ignores.
+(lookups.py), and what its log proves about a profile (compiler_log.py). docs/formats/pgle.md
+describes what XLA accepts, and what it silently ignores.
 """

@@ -92,7 +92,7 @@ _LINES: Final = (
 def complaint(message: str) -> LogComplaint | None:
     """Return the complaint in a line; None for other lines."""
     for kind, pattern, next_step in _LINES:
-        found = pattern.search(message)
-        if found:
-            return LogComplaint(kind, found[1].strip(), next_step)
+        match = pattern.search(message)
+        if match:
+            return LogComplaint(kind, match[1].strip(), next_step)
     return None

@@ -38,11 +38,11 @@ def log_lines(text: str) -> Iterator[LogLine]:
     lines are grouped by thread where the format has it.
     """
     for line in text.splitlines():
-        found = _LINE.search(line) if "] " in line else None
-        if found is None:
+        match = _LINE.search(line) if "] " in line else None
+        if match is None:
             yield LogLine("", "", "", line)
         else:
-            file = found["file"].rpartition("/")[2]
+            file = match["file"].rpartition("/")[2]
             yield LogLine(
-                found["level"] or found["bare"], found["thread"] or "", file, found["message"]
+                match["level"] or match["bare"], match["thread"] or "", file, match["message"]
             )

@@ -170,9 +170,9 @@ def effective_costs(profile: Profile) -> dict[str, InstructionCost]:
 def _of_module(
     fingerprint: str | None, own: Iterable[InstructionCost], costs: Iterable[InstructionCost]
 ) -> Iterable[InstructionCost]:
-    found = costs_found(costs, fingerprint)
+    us_of = costs_found(costs, fingerprint)
     names = costs_found(own, fingerprint)
-    return (InstructionCost(name, found.get(name, us), fingerprint) for name, us in names.items())
+    return (InstructionCost(name, us_of.get(name, us), fingerprint) for name, us in names.items())
 
 
 def same_costs(

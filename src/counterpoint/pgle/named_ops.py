@@ -43,8 +43,8 @@ def named_ops(timeline: Timeline) -> pl.DataFrame:
     host = pl.col("device").replace_strict(dict(enumerate(hosts)), default=None)
     ops = ops.with_columns(host=host.cast(pl.UInt16)).drop("device").sort("row")
     finder = _Finder(timeline)
-    found = [finder.find(op) for op in ops.iter_rows(named=True)]
-    return ops.hstack(pl.DataFrame(found, schema=_SCHEMA, orient="row"))
+    rows = [finder.find(op) for op in ops.iter_rows(named=True)]
+    return ops.hstack(pl.DataFrame(rows, schema=_SCHEMA, orient="row"))
 
 
 class _Finder:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import stable_key
+from counterpoint.hlo.provenance import stable_key
 from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.profile import Profile
 

@@ -43,10 +43,10 @@ def unused_costs(
     Tools that read profilers write a collective as `all-gather.3` or by its done. XLA looks only
     for its start, so the most important costs are lost.
     """
-    found = list(lookups)
-    wanted = {name for lookup in found for name in lookup.names}
+    listed = list(lookups)
+    wanted = {name for lookup in listed for name in lookup.names}
     wanted |= {lookup_name(it) for it in visited_instructions(program) if it.opcode == "copy"}
-    starts = {lookup.names[0]: _core(lookup.names[0]) for lookup in found if lookup.collective}
+    starts = {lookup.names[0]: _core(lookup.names[0]) for lookup in listed if lookup.collective}
     seen: dict[tuple[str, str | None], UnusedCost] = {}
     for cost in costs:
         extra = _extra(cost, program, wanted, starts)

@@ -116,6 +116,6 @@ def short_place(place: str) -> str:
     return without_beginning(short_path(printable(place)), _NAME, "...")
 
 
-def notes(found: Iterable[str], rank: int) -> list[DigestLine]:
+def notes(texts: Iterable[str], rank: int) -> list[DigestLine]:
     """Return notes as lines, each once."""
-    return [DigestLine(f"note: {note}", rank, "note") for note in dict.fromkeys(found)]
+    return [DigestLine(f"note: {note}", rank, "note") for note in dict.fromkeys(texts)]

@@ -58,9 +58,9 @@ class At:
     def __init__(self, *paths: str) -> None:
         object.__setattr__(self, "paths", paths)
 
-    def take(self, found: object) -> object:
+    def take(self, source: object) -> object:
         """Return the attribute, or None if anything along its path is unknown."""
-        values = tuple(_walk(found, path) for path in self.paths)
+        values = tuple(_walk(source, path) for path in self.paths)
         if len(values) == 1:
             return values[0]
         return None if None in values else values
@@ -72,8 +72,8 @@ class CountOf:
 
     path: str
 
-    def take(self, found: object) -> object:
-        values = _walk(found, self.path)
+    def take(self, source: object) -> object:
+        values = _walk(source, self.path)
         return len(values) if isinstance(values, Sized) else None
 
 
@@ -83,8 +83,8 @@ class ReasonUnknown:
 
     path: str = ""
 
-    def take(self, found: object) -> object:
-        value = _walk(found, self.path) if self.path else found
+    def take(self, source: object) -> object:
+        value = _walk(source, self.path) if self.path else source
         return value.reason if isinstance(value, Unknown) else None
 
 
@@ -117,14 +117,14 @@ class Result(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """An object of the JSON; each of its keys is always there."""
 
 
-def fill(kind: type[R], found: object, /, **given: object) -> R:
-    """Return a Result of this kind, filled from what was found and from the given fields."""
+def fill(kind: type[R], source: object, /, **given: object) -> R:
+    """Return a Result of this kind, filled from an object and from the given fields."""
     getters = _fields(kind)
     if unknown := given.keys() - getters.keys():
         raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
     values: dict[str, Any] = {}
     for name, (take, make) in getters.items():
-        values[name] = make(given[name] if name in given else take(found))
+        values[name] = make(given[name] if name in given else take(source))
     return kind(**values)
 
 
@@ -146,24 +146,24 @@ def _lines(value: object) -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def _walk(found: object, path: str) -> object:
-    if found is None or isinstance(found, Unknown):
+def _walk(source: object, path: str) -> object:
+    if source is None or isinstance(source, Unknown):
         return None
-    if type(found) is tuple:
-        return tuple(_walk(item, path) for item in cast("tuple[object, ...]", found))
+    if type(source) is tuple:
+        return tuple(_walk(item, path) for item in cast("tuple[object, ...]", source))
     name, _, rest = path.partition(".")
-    value = _get(found, name)
+    value = _get(source, name)
     return _walk(value, rest) if rest else value
 
 
-def _get(found: object, name: str) -> object:
-    if isinstance(found, Mapping):
-        return cast("Mapping[str, object]", found)[name]
-    if name.endswith("_ms") and not hasattr(found, name):
+def _get(source: object, name: str) -> object:
+    if isinstance(source, Mapping):
+        return cast("Mapping[str, object]", source)[name]
+    if name.endswith("_ms") and not hasattr(source, name):
         for unit, scale in _UNITS:
-            if hasattr(found, stored := name.removesuffix("ms") + unit):
-                return _scaled(getattr(found, stored), scale)
-    return getattr(found, name)
+            if hasattr(source, stored := name.removesuffix("ms") + unit):
+                return _scaled(getattr(source, stored), scale)
+    return getattr(source, name)
 
 
 def _scaled(value: Any, by: float) -> Any:  # noqa: ANN401
@@ -181,10 +181,10 @@ def _scaled(value: Any, by: float) -> Any:  # noqa: ANN401
 def _fields(kind: type[Any]) -> dict[str, tuple[_Maker, _Maker]]:
     """Return the getter and the converter of each field of a Result or dataclass, by name."""
     hints = get_type_hints(kind, include_extras=True)
-    found = fields(kind) if is_dataclass(kind) else msgspec.structs.fields(kind)
+    members = fields(kind) if is_dataclass(kind) else msgspec.structs.fields(kind)
     return {
         field.name: (_taker(field.name, hints[field.name]), _maker(hints[field.name]))
-        for field in found
+        for field in members
     }
 
 
@@ -198,10 +198,10 @@ def _taker(name: str, kind: Any) -> _Maker:  # noqa: ANN401
     if mark is not None:
         return mark.take
 
-    def take(found: object) -> object:
-        if type(found) is dict:  # a row of a table, as most are
-            return cast("dict[str, object]", found)[name]
-        return _walk(found, name)
+    def take(source: object) -> object:
+        if type(source) is dict:  # a row of a table, as most are
+            return cast("dict[str, object]", source)[name]
+        return _walk(source, name)
 
     return take
 
@@ -237,11 +237,11 @@ def _maker_of_one(kind: Any) -> _Maker:  # noqa: ANN401
     return _text if get_origin(kind) is Literal else _SIMPLE.get(kind, _same)
 
 
-def _filled(kind: type[R], found: object) -> R:
+def _filled(kind: type[R], source: object) -> R:
     """Return a Result filled from an object, or from a plain tuple of its fields in order."""
-    if type(found) is not tuple:
-        return fill(kind, found)
-    values = cast("tuple[object, ...]", found)
+    if type(source) is not tuple:
+        return fill(kind, source)
+    values = cast("tuple[object, ...]", source)
     return fill(kind, None, **dict(zip(_fields(kind), values, strict=True)))
 
 

@@ -52,19 +52,19 @@ _NONE_ON_TPU: Final = (
 )
 
 
-def recommendation_text(found: Recommendation, form: str) -> str:
+def recommendation_text(recommendation: Recommendation, form: str) -> str:
     """Return the settings in a form that can be run, followed by the reasons as comments."""
-    text = render(found.settings, form, found.situation.release)
-    return text + "\n" + "\n".join(_comments(found)) + "\n"
+    text = render(recommendation.settings, form, recommendation.situation.release)
+    return text + "\n" + "\n".join(_comments(recommendation)) + "\n"
 
 
-def _comments(found: Recommendation) -> list[str]:
-    lines = [f"# {_situation(found)}", "# Candidates; confirm by measuring:"]
+def _comments(recommendation: Recommendation) -> list[str]:
+    lines = [f"# {_situation(recommendation)}", "# Candidates; confirm by measuring:"]
     lines += [
         f"# {advised.line.name}: {advised.line.reason} ({_ground(advised)})"
-        for advised in found.lines
+        for advised in recommendation.lines
     ]
-    lines += [f"# {name}: {text}" for name, text in found.advice]
+    lines += [f"# {name}: {text}" for name, text in recommendation.advice]
     return [printable(line) for line in lines]
 
 
@@ -72,32 +72,32 @@ def _ground(one: RecommendedLine) -> str:
     return f"predicted {one.effect}" if one.effect is not None else one.line.basis
 
 
-def recommendation_document(found: Recommendation, top: int, next: str) -> Document:
+def recommendation_document(recommendation: Recommendation, top: int, next: str) -> Document:
     """Return the report; `next` is the command that checks its claims."""
-    entries = [_entry(at, advised) for at, advised in enumerate(found.lines, 1)]
-    none = Prose(_NONE_ON_TPU if found.situation.on_tpu else _NONE)
+    entries = [_entry(at, advised) for at, advised in enumerate(recommendation.lines, 1)]
+    none = Prose(_NONE_ON_TPU if recommendation.situation.on_tpu else _NONE)
     sections = [
-        Section("Settings", _situation(found), tuple(entries) or (none,)),
+        Section("Settings", _situation(recommendation), tuple(entries) or (none,)),
     ]
-    if found.together is not None:
-        together = f"{found.together}, predicted, without the device"
+    if recommendation.together is not None:
+        together = f"{recommendation.together}, predicted, without the device"
         sections.append(Section("All flags together", together))
-    if found.advice or found.layout is not None:
-        rows = [Fact(name, text) for name, text in found.advice]
-        if found.layout is not None and found.layout.gpus_per_process is not None:
-            rows.append(Fact("GPUs per process", str(found.layout.gpus_per_process)))
+    if recommendation.advice or recommendation.layout is not None:
+        rows = [Fact(name, text) for name, text in recommendation.advice]
+        if recommendation.layout is not None and recommendation.layout.gpus_per_process is not None:
+            rows.append(Fact("GPUs per process", str(recommendation.layout.gpus_per_process)))
         sections.append(Section("Other advice", "", (FactList(tuple(rows)),)))
-    if found.dropped:
-        sections.append(_left_out(found, top))
+    if recommendation.dropped:
+        sections.append(_left_out(recommendation, top))
     return Document(
         sections=tuple(sections),
-        legend=_LEGEND if found.together is None else _PREDICTED_LEGEND,
+        legend=_LEGEND if recommendation.together is None else _PREDICTED_LEGEND,
         next=next,
     )
 
 
-def _situation(found: Recommendation) -> str:
-    situation = found.situation
+def _situation(recommendation: Recommendation) -> str:
+    situation = recommendation.situation
     parts = [
         f"for {','.join(situation.workloads)}",
         f"goal {situation.goal}",
@@ -157,14 +157,14 @@ def _written(one: RecommendedLine) -> str:
     return f"{'--' if flag else ''}{one.line.name}={one.line.value}"
 
 
-def _left_out(found: Recommendation, top: int) -> Section:
-    shown = found.dropped[:top]
+def _left_out(recommendation: Recommendation, top: int) -> Section:
+    shown = recommendation.dropped[:top]
     omitted = table(
         words("setting", [f"{it.name}={it.value}" if it.value else it.name for it in shown]),
         words("reason", [dropped.why for dropped in shown]),
     )
-    more = len(found.dropped) - top
-    summary = f"{len(found.dropped)}" + (f", {top} shown" if more > 0 else "")
+    more = len(recommendation.dropped) - top
+    summary = f"{len(recommendation.dropped)}" + (f", {top} shown" if more > 0 else "")
     return Section("Omitted", summary, (omitted,))
 
 
@@ -286,10 +286,14 @@ class FlagsRecommend(Result, tag_field="schema", tag="counterpoint.flags.recomme
     ]
 
 
-def recommendation_json(found: Recommendation) -> str:
+def recommendation_json(recommendation: Recommendation) -> str:
     """Return `flags recommend` as text."""
-    lines = [fill(RecommendedJson, line, predicted=_effect(line.effect)) for line in found.lines]
-    return json_text(fill(FlagsRecommend, found, lines=lines, together=_effect(found.together)))
+    lines = [
+        fill(RecommendedJson, line, predicted=_effect(line.effect)) for line in recommendation.lines
+    ]
+    return json_text(
+        fill(FlagsRecommend, recommendation, lines=lines, together=_effect(recommendation.together))
+    )
 
 
 def _effect(effect: LineEffect | None) -> LineEffectJson | None:

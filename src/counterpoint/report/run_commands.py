@@ -47,13 +47,13 @@ def trial_command(remedy: Remedy, run: Run | None) -> str | None:
 
 def own_profiles(run: Run) -> list[str]:
     """Return the directories into which the program itself wrote profiles."""
-    found: dict[str, None] = {}
+    profiles: dict[str, None] = {}
     for rank in run.ranks:
         for process in rank.processes:
             recorded = process.facts.get("own_profiles")
             for name in cast("list[object]", recorded) if isinstance(recorded, list) else []:
-                found[shown_path(str(name), run.cwd)] = None
-    return list(found)
+                profiles[shown_path(str(name), run.cwd)] = None
+    return list(profiles)
 
 
 def shown_path(name: str, cwd: str) -> str:

@@ -13,7 +13,7 @@ from counterpoint.core import Unknown
 from counterpoint.core.field import Field
 from counterpoint.core.printable import counted_noun
 from counterpoint.flags.versions import PROFILE
-from counterpoint.pgle.evidence import ProfileUse
+from counterpoint.pgle.compiler_log import ProfileUse
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
@@ -342,7 +342,7 @@ class ProfileUseJson(Result):
     reason: Annotated[str, Field("how that is known")]
 
 
-class RunFound(Result):
+class RunJson(Result):
     """A run as a reader finds it."""
 
     schema: Annotated[Literal["counterpoint.run/1"], Field("of the Run's own manifest, `run.json`")]
@@ -390,20 +390,20 @@ class BrokenRun(Result):
 class Runs(Result, tag_field="schema", tag="counterpoint.runs/1"):
     """The runs of a directory: `counterpoint run --json` and `counterpoint runs --json`."""
 
-    runs: Annotated[tuple[RunFound, ...], Field("the Runs")]
+    runs: Annotated[tuple[RunJson, ...], Field("the Runs")]
     broken: Annotated[tuple[BrokenRun, ...], Field("directories that can't be read")]
 
 
 def runs_json(runs: Sequence[Run], broken: Sequence[Broken] = ()) -> str:
     """Return `run` and `runs` as text."""
-    return json_text(fill(Runs, None, runs=map(run_found, runs), broken=broken))
+    return json_text(fill(Runs, None, runs=map(run_json, runs), broken=broken))
 
 
-def run_found(run: Run) -> RunFound:
+def run_json(run: Run) -> RunJson:
     """Return a run as data; unknown values are null."""
     timed, timing = run.timed, seen_steps(run)
     return fill(
-        RunFound,
+        RunJson,
         run,
         started=run.started.isoformat(),
         ended=run.ended.isoformat() if run.ended else None,

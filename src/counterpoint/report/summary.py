@@ -136,10 +136,10 @@ class Summary:
 
 def summarize_explanation(explanation: Explanation, title: str, run: Run | None = None) -> Summary:
     """Return the summary of a profile, and of its Run if it has one."""
-    found: dict[str, float | None] = {**_step(explanation), **_parts(explanation)}
+    numbers: dict[str, float | None] = {**_step(explanation), **_parts(explanation)}
     use = explanation.utilization
     savings = [it.saves_ms.high for it in explanation.findings if isinstance(it.saves_ms, Range)]
-    found |= {
+    numbers |= {
         "busy_share": use.busy_share,
         "mfu": use.mfu,
         "hfu": use.hfu,
@@ -149,45 +149,45 @@ def summarize_explanation(explanation: Explanation, title: str, run: Run | None 
         "devices": explanation.device_count,
     }
     if explanation.breakdown is not None:
-        found["losses"] = len(savings)
+        numbers["losses"] = len(savings)
     bases: dict[str, str] = {}
     if savings:
-        found["largest_saving_ms"] = max(savings)
+        numbers["largest_saving_ms"] = max(savings)
         bases["largest_saving_ms"] = _basis_of_largest(explanation)
     notes = {"step_ms": _IN_PROFILE}
     if run is not None:
         counted = _of_run(run, explanation)
         if "step_ms" in counted:  # another duration than the profile's shortest and longest
             notes = {"step_ms": _BY_COUNT}
-            found |= dict.fromkeys(("step_min_ms", "step_max_ms"))
+            numbers |= dict.fromkeys(("step_min_ms", "step_max_ms"))
         counted |= _tokens(run, counted.get("run_step_ms") or _marked_step_ms(explanation))
-        found |= counted
+        numbers |= counted
         bases |= dict.fromkeys(counted, str(Basis.MEASURED))
     return Summary(
         title=title,
-        figures=tuple(_figures(found, str(explanation.basis), bases, notes)),
+        figures=tuple(_figures(numbers, str(explanation.basis), bases, notes)),
         findings=tuple(map(_row, explanation.findings)),
     )
 
 
 def _step(explanation: Explanation) -> dict[str, float | None]:
     steps = explanation.steps
-    found: dict[str, float | None] = {
+    numbers: dict[str, float | None] = {
         "step_ms": steps.median_ms,
         "step_min_ms": steps.min_ms,
         "step_max_ms": steps.max_ms,
         "window_ms": steps.window_ms,
     }
     if steps.median_ms is not None:
-        found["steps"] = steps.count
-    return found
+        numbers["steps"] = steps.count
+    return numbers
 
 
 def _parts(explanation: Explanation) -> dict[str, float | None]:
     parts, phases = explanation.breakdown, explanation.phases
-    found: dict[str, float | None] = {}
+    numbers: dict[str, float | None] = {}
     if parts is not None:
-        found |= {
+        numbers |= {
             "compute_ms": parts.compute_ms,
             "exposed_ms": parts.collective_exposed_ms,
             "hidden_ms": parts.collective_hidden_ms,
@@ -195,14 +195,14 @@ def _parts(explanation: Explanation) -> dict[str, float | None]:
             "idle_ms": parts.idle_ms,
         }
     if phases is not None:
-        found |= {
+        numbers |= {
             "forward_ms": phases.forward_ms,
             "backward_ms": phases.backward_ms,
             "remat_ms": phases.remat_ms,
             "optimizer_ms": phases.optimizer_ms,
             "other_ms": phases.other_ms,
         }
-    return found
+    return numbers
 
 
 def _of_run(run: Run, explanation: Explanation) -> dict[str, float]:
@@ -210,8 +210,8 @@ def _of_run(run: Run, explanation: Explanation) -> dict[str, float]:
     from counterpoint.report.explain.step_time import own_step
 
     own = own_step(explanation, run)
-    found = {} if own is None else {"step_ms": own.seconds * 1e3, "steps": own.steps}
-    return {**found, **_counted(run), **_memory(run)}
+    numbers = {} if own is None else {"step_ms": own.seconds * 1e3, "steps": own.steps}
+    return {**numbers, **_counted(run), **_memory(run)}
 
 
 def _counted(run: Run) -> dict[str, float]:
@@ -281,11 +281,11 @@ def _row(finding: Finding) -> FindingRow:
 def summarize_run(run: Run) -> Summary:
     """Return the summary of a Run without a profile."""
     counted = _counted(run)
-    found: dict[str, float | None] = {**counted, **_memory(run)}
+    numbers: dict[str, float | None] = {**counted, **_memory(run)}
     if counted:
-        found |= {"step_ms": counted["run_step_ms"], "steps": counted["run_steps"]}
-        found |= _tokens(run, counted["run_step_ms"])
-    figures = _figures(found, str(Basis.MEASURED), {}, {"step_ms": _BY_COUNT})
+        numbers |= {"step_ms": counted["run_step_ms"], "steps": counted["run_steps"]}
+        numbers |= _tokens(run, counted["run_step_ms"])
+    figures = _figures(numbers, str(Basis.MEASURED), {}, {"step_ms": _BY_COUNT})
     return Summary(title=run.name, figures=tuple(figures))
 
 
@@ -299,34 +299,34 @@ def summarize_study(conclusion: Conclusion, title: str) -> Summary:
     )
     measured = conclusion.basis != str(Basis.PREDICTED)
     looked_at = sum(row.status != NOT_LOOKED_AT for row in conclusion.rows)
-    found: dict[str, float | None] = {"arms": looked_at}
+    numbers: dict[str, float | None] = {"arms": looked_at}
     for name, row in (("step_ms", winner), ("base_step_ms", base)):
         if row is not None:
             predicted = row.arm.predicted
             seconds = row.step_s if measured else (predicted.step_s if predicted else None)
-            found[name] = None if seconds is None else seconds * 1e3
+            numbers[name] = None if seconds is None else seconds * 1e3
     if conclusion.winner is not None:
-        found["gain"] = conclusion.gain
-        found["confirmed"] = int(conclusion.confirmed)
+        numbers["gain"] = conclusion.gain
+        numbers["confirmed"] = int(conclusion.confirmed)
         if conclusion.range is not None:
-            found |= {"gain_low": conclusion.range.low, "gain_high": conclusion.range.high}
+            numbers |= {"gain_low": conclusion.range.low, "gain_high": conclusion.range.high}
     if conclusion.noise is not None and not isinstance(conclusion.noise.sigma, Unknown):
-        found["noise"] = conclusion.noise.sigma
+        numbers["noise"] = conclusion.noise.sigma
     spent = conclusion.spent
     if spent is not None:
-        found |= {"trials": spent.trials, "spent_s": spent.seconds}
+        numbers |= {"trials": spent.trials, "spent_s": spent.seconds}
     known: dict[str, str] = dict.fromkeys(("noise", "trials", "spent_s"), "measured")
-    return Summary(title=title, figures=tuple(_figures(found, conclusion.basis, known)))
+    return Summary(title=title, figures=tuple(_figures(numbers, conclusion.basis, known)))
 
 
 def _figures(
-    found: Mapping[str, float | None],
+    numbers: Mapping[str, float | None],
     basis: str,
     bases: Mapping[str, str],
     notes: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[SummaryFigure]:
     for name, (unit, meaning) in FIGURES.items():
-        value = found.get(name)
+        value = numbers.get(name)
         if value is not None and math.isfinite(value):
             meant = f"{meaning}; {notes[name]}" if name in notes else meaning
             yield SummaryFigure(name, value, unit, bases.get(name, basis), meant)

@@ -47,9 +47,9 @@ _LEGEND: Final = (
 )
 
 
-def _program_flags(found: Thresholds) -> tuple[str, ...]:
+def _program_flags(thresholds: Thresholds) -> tuple[str, ...]:
     """Return the flags that a loop's collectives need, in the form of XLA_FLAGS."""
-    chosen = ((kind.flag, kind.choice) for kind in found.kinds if kind.kind != "all-reduce")
+    chosen = ((kind.flag, kind.choice) for kind in thresholds.kinds if kind.kind != "all-reduce")
     return tuple(f"--{flag}={value}" for flag, value in chosen if value is not None)
 
 
@@ -70,22 +70,26 @@ def _marked(flag: str) -> str:
     return f"{flag}  # below the default, {DEFAULT}: combines less" if below else flag
 
 
-def _program_candidates(found: Thresholds) -> tuple[str, ...]:
+def _program_candidates(thresholds: Thresholds) -> tuple[str, ...]:
     """Return the all-reduce thresholds to try, one at a time."""
     return tuple(
         f"--{kind.flag}={step.threshold}"
-        for kind in found.kinds
+        for kind in thresholds.kinds
         if kind.kind == "all-reduce"
         for step in kind.candidates
         if step.collectives != kind.default.collectives
     )
 
 
-def thresholds_document(found: Thresholds, where: str, top: int) -> Document:
+def thresholds_document(thresholds: Thresholds, where: str, top: int) -> Document:
     """Return the report on a program."""
-    sections = [_head(found, where)]
-    sections += [_kind(kind, top) for kind in found.kinds]
-    sections.append(_flags(_program_flags(found), _program_candidates(found), _why_no_flags(found)))
+    sections = [_head(thresholds, where)]
+    sections += [_kind(kind, top) for kind in thresholds.kinds]
+    sections.append(
+        _flags(
+            _program_flags(thresholds), _program_candidates(thresholds), _why_no_flags(thresholds)
+        )
+    )
     command = f"counterpoint flags recommend --for fsdp --program {shlex.quote(where)}"
     return Document(sections=tuple(sections), legend=_LEGEND, next=command)
 
@@ -125,20 +129,20 @@ def _scatter_words(rule: LayerRule) -> str:
     return text if rule.scatter_threshold is not None else f"{text}; {_HELD}"
 
 
-def _head(found: Thresholds, where: str) -> Section:
+def _head(thresholds: Thresholds, where: str) -> Section:
     rows = [Fact("source", where)]
-    if not found.kinds:
+    if not thresholds.kinds:
         text = "no all-gather, all-reduce or reduce-scatter; thresholds have no effect"
         rows.append(Fact("collectives", text, Tone.WARNING))
-    if found.unrolled:
+    if thresholds.unrolled:
         text = "A loop was unrolled after collectives were combined; its copies are counted once."
         rows.append(Fact("note", text))
-    if not found.scheduled:
+    if not thresholds.scheduled:
         text = (
             "Not scheduled: the module is from before the end of compilation, so sizes may differ."
         )
         rows.append(Fact("note", text, Tone.WARNING))
-    return Section("Program", found.program, (FactList(tuple(rows)),))
+    return Section("Program", thresholds.program, (FactList(tuple(rows)),))
 
 
 def _kind(kind: KindThresholds, top: int) -> Section:
@@ -215,10 +219,12 @@ def _flags(flags: Sequence[str], candidates: Sequence[str], why_none: str) -> Se
     return Section("Flags", "candidates; confirm by measuring", tuple(shown))
 
 
-def _why_no_flags(found: Thresholds) -> str:
-    if any(site.in_loop and len(site.sizes) > 1 for kind in found.kinds for site in kind.sites):
+def _why_no_flags(thresholds: Thresholds) -> str:
+    if any(
+        site.in_loop and len(site.sizes) > 1 for kind in thresholds.kinds for site in kind.sites
+    ):
         return "In loops the default combines everything that can be combined; no flag is needed."
-    if not found.kinds:
+    if not thresholds.kinds:
         return "None: there is nothing to combine."
     return "No loop has collectives to combine; see the tables for the effect of each threshold."
 
@@ -335,19 +341,21 @@ class FlagsThresholds(Result, tag_field="schema", tag="counterpoint.flags.thresh
     all_reduce_candidates: Annotated[tuple[str, ...], Field("flags to try one at a time")]
 
 
-def thresholds_json(found: Thresholds, where: str) -> str:
+def thresholds_json(thresholds: Thresholds, where: str) -> str:
     """Return `flags thresholds` for a program as text."""
     return json_text(
         fill(
             FlagsThresholds,
-            found,
+            thresholds,
             basis="predicted",
             program=where,
-            module=found.program,
-            kinds=[fill(CombinedKind, kind, counted=_COUNTED[kind.kind]) for kind in found.kinds],
+            module=thresholds.program,
+            kinds=[
+                fill(CombinedKind, kind, counted=_COUNTED[kind.kind]) for kind in thresholds.kinds
+            ],
             rule=None,
-            flags=_program_flags(found),
-            all_reduce_candidates=_program_candidates(found),
+            flags=_program_flags(thresholds),
+            all_reduce_candidates=_program_candidates(thresholds),
         )
     )
 

@@ -27,7 +27,7 @@ def compiler_lines(text: str) -> tuple[CompilerLine, ...]:
     """Return all such lines of a log, in order."""
     return tuple(
         CompilerLine(
-            found["absl"] or found["tsl"], found["file"], int(found["line"]), found["text"].rstrip()
+            match["absl"] or match["tsl"], match["file"], int(match["line"]), match["text"].rstrip()
         )
-        for found in _LINE.finditer(text)
+        for match in _LINE.finditer(text)
     )

@@ -21,10 +21,10 @@ class RunCompiles:
 
 def all_compiles(run: Run) -> RunCompiles | None:
     """Return what XLA compiled in a Run; None if nothing."""
-    ranks = [[found for found in rank.compiles if found.kind == "backend"] for rank in run.ranks]
+    ranks = [[each for each in rank.compiles if each.kind == "backend"] for rank in run.ranks]
     if not any(ranks):
         return None
-    compiles = max(ranks, key=lambda found: sum(one.seconds for one in found))
-    longest = max(compiles, key=lambda found: found.seconds)
-    seconds = sum(found.seconds for found in compiles)
+    compiles = max(ranks, key=lambda of_rank: sum(each.seconds for each in of_rank))
+    longest = max(compiles, key=lambda each: each.seconds)
+    seconds = sum(each.seconds for each in compiles)
     return RunCompiles(len(compiles), seconds, longest.name, longest.seconds)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.core.injection import FLAG_VARIABLES, flags_in
-from counterpoint.runs.origins import compiling, facts_of, texts_of
 from counterpoint.runs.run import ObservedProcess, Rank, RunSettings
+from counterpoint.runs.setting_history import compiling, facts_of, texts_of
 
 __all__ = ["missing_settings"]
 
@@ -77,15 +77,15 @@ def _itself(name: str, variable: str, had: str | None) -> str:
 
 def unreached_settings(settings: RunSettings, ranks: Iterable[Rank]) -> tuple[str, ...]:
     """Return notes on settings that did not reach a compiling process, each distinct one once."""
-    found: dict[str, None] = {}
+    notes: dict[str, None] = {}
     for rank in ranks:
         for process in compiling([rank]):
             for missing in missing_settings(settings, process):
                 what = f"{missing.name}={missing.value} did not reach the program: {missing.why}"
-                found[what] = None
+                notes[what] = None
             if note := _undumped(rank, process):
-                found[note] = None
-    return tuple(found)
+                notes[note] = None
+    return tuple(notes)
 
 
 def _undumped(rank: Rank, process: ObservedProcess) -> str | None:

@@ -240,13 +240,13 @@ def _memory(output: str) -> str | None:
     The compiler also logs such lines for kernels that it tries and rejects: then another error
     follows.
     """
-    found = list(_MEMORY.finditer(output))
-    if not found:
+    matches = list(_MEMORY.finditer(output))
+    if not matches:
         return None
-    raised = [line for line in found if _EXCEPTION.match(line[0])]
+    raised = [line for line in matches if _EXCEPTION.match(line[0])]
     if raised:
         return raised[-1][0]
-    last = found[-1]
+    last = matches[-1]
     return None if _EXCEPTION.search(output, last.end()) else last[0]
 
 

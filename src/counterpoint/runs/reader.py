@@ -15,7 +15,6 @@ from counterpoint.core.records import from_plain
 from counterpoint.runs import layout
 from counterpoint.runs.layout import find_runs
 from counterpoint.runs.missing_settings import unreached_settings
-from counterpoint.runs.origins import origin_notes
 from counterpoint.runs.outcomes import Outcome, OutcomeKind, outcome_of_ranks
 from counterpoint.runs.processes import is_alive
 from counterpoint.runs.records import (
@@ -27,6 +26,7 @@ from counterpoint.runs.records import (
     read_steps,
 )
 from counterpoint.runs.run import Rank, Run, RunSettings
+from counterpoint.runs.setting_history import history_notes
 
 _LATE: Final = float("inf")
 _COMES_WITHIN_S: Final = 600.0
@@ -97,7 +97,7 @@ def _run(place: Path, manifest: RunManifest) -> Run:
         world_size=manifest.ranks,
         version=manifest.version,
         job=manifest.job,
-        notes=(*notes, *unreached_settings(given, ranks), *origin_notes(given, ranks)),
+        notes=(*notes, *unreached_settings(given, ranks), *history_notes(given, ranks)),
     )
 
 

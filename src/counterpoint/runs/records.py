@@ -193,15 +193,15 @@ def _compile(it: CompileRecord) -> Compile:
 
 def _read_lines(file: Path, kind: type[T]) -> Records[T]:
     """Read lines, leaving out damaged ones: a process may die while it writes."""
-    found: list[T] = []
+    records: list[T] = []
     damaged = 0
     for line in _lines(file):
         try:
-            found.append(from_plain(kind, parse_json(line)))
+            records.append(from_plain(kind, parse_json(line)))
         except ValueError:
             damaged += 1
     notes = (f"{file.name}: {damaged} damaged lines left out",) if damaged else ()
-    return Records(tuple(found), notes)
+    return Records(tuple(records), notes)
 
 
 def _lines(file: Path) -> Iterator[str]:
@@ -214,16 +214,16 @@ def _lines(file: Path) -> Iterator[str]:
 
 def read_processes(agent: Path) -> Records[ObservedProcess]:
     """Read the processes of a rank that the agent was in."""
-    found: list[ObservedProcess] = []
+    processes: list[ObservedProcess] = []
     notes: list[str] = []
     for file in sorted(agent.glob("process-*.json")):
         try:
             facts: object = parse_json(file.read_text(encoding="utf-8"))
             record = from_plain(ProcessRecord, facts)
-            found.append(_process(file, record, cast("Mapping[str, object]", facts)))
+            processes.append(_process(file, record, cast("Mapping[str, object]", facts)))
         except (OSError, ValueError) as damage:
             notes.append(f"{file.name} is left out: {damage}")
-    return Records(tuple(found), tuple(notes))
+    return Records(tuple(processes), tuple(notes))
 
 
 def _process(file: Path, it: ProcessRecord, facts: Mapping[str, object]) -> ObservedProcess:

@@ -15,9 +15,9 @@ from typing import Final, cast
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.injection import is_noted
 from counterpoint.runs.layout import is_run
-from counterpoint.runs.origins import compiling, facts_of, texts_of
 from counterpoint.runs.reader import read_run
 from counterpoint.runs.run import Rank, Run
+from counterpoint.runs.setting_history import compiling, facts_of, texts_of
 
 __all__ = [
     "CompilerReport",
@@ -217,11 +217,11 @@ def variables_of(run: Run) -> dict[str, str]:
     if not run.ranks:
         return {}
     rank = run.ranks[0]
-    found = dict(_set(rank.environment.get("set"))) | dict(
+    variables = dict(_set(rank.environment.get("set"))) | dict(
         _changed(rank.environment.get("changed"))
     )
     read = next((flags for flags in _flags_read(rank) if flags), None)
-    return found | ({"XLA_FLAGS": read} if read else {})
+    return variables | ({"XLA_FLAGS": read} if read else {})
 
 
 def passed_variables(run: Run) -> dict[str, str]:

@@ -181,13 +181,13 @@ class Rank:
     @property
     def own_directories(self) -> tuple[Path, ...]:
         """The directories on this machine into which the program started to record profiles."""
-        found: dict[Path, None] = {}
+        directories: dict[Path, None] = {}
         for process in self.processes:
             recorded = process.facts.get("own_profiles")
             for name in cast("list[object]", recorded) if isinstance(recorded, list) else []:
                 if isinstance(name, str) and "://" not in name:
-                    found[Path(name)] = None
-        return tuple(found)
+                    directories[Path(name)] = None
+        return tuple(directories)
 
     @property
     def recorded_profiles(self) -> tuple[Path, ...]:
@@ -197,7 +197,7 @@ class Rank:
         if existing := sorted(file for file in named if file.is_file()):
             return tuple(existing)
         sessions = sorted(self.path.glob(f"{layout.PROFILE}/plugins/profile/*"), reverse=True)
-        return next((found for session in sessions if (found := xplane_files([session]))), ())
+        return next((profiles for session in sessions if (profiles := xplane_files([session]))), ())
 
     @property
     def hlo(self) -> tuple[Path, ...]:
@@ -207,7 +207,7 @@ class Rank:
         """
         place = self.dump or self.path / layout.XLA
         protos = self._made(place, "*after_optimizations.hlo.pb")
-        found = protos or self._made(place, "*after_optimizations.txt")
+        modules = protos or self._made(place, "*after_optimizations.txt")
         took = longest_compiles(self.compiles)
         step = self.known_step_module
 
@@ -215,7 +215,7 @@ class Rank:
             module = module_of(path, took)
             return module != step, -took.get(module, 0.0)
 
-        return tuple(sorted(found, key=order))
+        return tuple(sorted(modules, key=order))
 
     @property
     def step_compiles(self) -> tuple[Compile, ...]:
@@ -279,12 +279,12 @@ class Rank:
             return own
         if self.steps_in_bursts:
             return ()
-        found: list[float] = []
+        each_s: list[float] = []
         for before, after in zip(self.steps, self.steps[1:], strict=False):
             took_s = after.start_s - before.start_s
             if (apart := steps_apart(before, after)) > 0 and took_s > 0:
-                found.append(took_s / apart)
-        return tuple(found)
+                each_s.append(took_s / apart)
+        return tuple(each_s)
 
     @property
     def steps_seen(self) -> int:
@@ -418,8 +418,8 @@ def _unsaid(window: ProfileWindow, outcome: Outcome) -> str:
 
 def xplane_files(directories: Iterable[Path]) -> tuple[Path, ...]:
     """Return the profiles in these directories."""
-    found = (place.glob(f"*{ending}") for place in directories for ending in XPLANE.endings)
-    return tuple(sorted(path for paths in found for path in paths))
+    matches = (place.glob(f"*{ending}") for place in directories for ending in XPLANE.endings)
+    return tuple(sorted(path for paths in matches for path in paths))
 
 
 def _counted(process: ObservedProcess) -> Iterable[str]:

@@ -59,14 +59,16 @@ def score(run: Run) -> Score | Unknown:
 
 def score_of_steps(run: Run) -> Score | None:
     """Return the score of steps seen while it ran; None if there are too few."""
-    found = slowest_rank(run)
-    return None if found is None else found[1]
+    slowest = slowest_rank(run)
+    return None if slowest is None else slowest[1]
 
 
 def slowest_rank(run: Run) -> tuple[Rank, Score] | None:
     """Return the slowest rank: ranks go in lockstep, and a late one delays all."""
-    found = [(rank, rank_score) for rank in run.ranks if (rank_score := _of_rank(rank)) is not None]
-    return max(found, key=lambda pair: pair[1].seconds, default=None)
+    scores = [
+        (rank, rank_score) for rank in run.ranks if (rank_score := _of_rank(rank)) is not None
+    ]
+    return max(scores, key=lambda pair: pair[1].seconds, default=None)
 
 
 def seen_steps(run: Run) -> Score | Unknown:
@@ -150,13 +152,13 @@ def _between(
 
 def disturbances(rank: Rank) -> list[tuple[float, float]]:
     """Return the intervals of compiles, and of the profile until it is written."""
-    found = _compiles(rank)
+    intervals = _compiles(rank)
     for process in rank.processes:
         window = process.window
         if window is not None and window.opened_s is not None:
             closed_s = window.closed_s if window.closed_s is not None else float("inf")
-            found.append((window.opened_s, closed_s))
-    return found
+            intervals.append((window.opened_s, closed_s))
+    return intervals
 
 
 def _compiles(rank: Rank) -> list[tuple[float, float]]:

@@ -122,8 +122,8 @@ def settled(seconds: Sequence[float]) -> tuple[float, ...]:
     All of them where no step time is steady: runs that drift can be compared, if not ranked.
     """
     known = tuple(step_s for step_s in seconds if 0 < step_s < math.inf)
-    found = steady(known, "")
-    return known if isinstance(found, Unknown) else known[found.warm_up :]
+    window = steady(known, "")
+    return known if isinstance(window, Unknown) else known[window.warm_up :]
 
 
 def _begin(logs: Logs, starts: list[int]) -> tuple[int, tuple[str, ...] | Unknown]:

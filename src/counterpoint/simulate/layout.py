@@ -91,7 +91,7 @@ class _Layout:
         if computation not in self._known:
             if depth > _DEEPEST:
                 raise InputError(f"{self.program.name}: computations are nested too deeply")
-            found: list[PlanStep] = []
+            steps: list[PlanStep] = []
             pending: list[Instruction] = []
             for instruction in self.program.computations[computation].instructions:
                 if not launches(instruction):
@@ -100,13 +100,13 @@ class _Layout:
                     if pending and load(self.program, pending[0]) is not load(
                         self.program, instruction
                     ):
-                        self._flush(pending, found)
+                        self._flush(pending, steps)
                     pending.append(instruction)
                     continue
-                self._flush(pending, found)
-                found += self._special(instruction, depth)
-            self._flush(pending, found)
-            self._known[computation] = tuple(found)
+                self._flush(pending, steps)
+                steps += self._special(instruction, depth)
+            self._flush(pending, steps)
+            self._known[computation] = tuple(steps)
         return self._known[computation]
 
     def _flush(self, pending: list[Instruction], into: list[PlanStep]) -> None:
@@ -183,8 +183,8 @@ class _Layout:
         if done.opcode.endswith("-update"):
             return []
         starts = filter(is_asynchronous, starts_of(self.program, done))
-        found = tuple(_place(start) for start in starts)
-        return [Join(found)] if found else []
+        places = tuple(_place(start) for start in starts)
+        return [Join(places)] if places else []
 
 
 _MOST_TURNS: Final = 1 << 10
@@ -213,14 +213,14 @@ class _Unrolled:
         trips = self._trips(step, turns)
         if step.name not in self.layout.steering or trips is None or trips > _MOST_TURNS:
             return [replace(step, trips=trips, body=self.steps(step.body, turns))]
-        found: list[Loop] = []
+        loops: list[Loop] = []
         for turn in range(trips):
             body = self.steps(step.body, {**turns, step.name: turn})
-            if found and found[-1].body == body:
-                found[-1] = replace(found[-1], trips=(found[-1].trips or 0) + 1)
+            if loops and loops[-1].body == body:
+                loops[-1] = replace(loops[-1], trips=(loops[-1].trips or 0) + 1)
             else:
-                found.append(replace(step, trips=1, body=body))
-        return [*found]
+                loops.append(replace(step, trips=1, body=body))
+        return [*loops]
 
     def _trips(self, loop: Loop, turns: dict[str, int]) -> int | None:
         steered = self.layout.steered.get(loop.name)

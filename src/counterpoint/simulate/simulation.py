@@ -16,7 +16,7 @@ from counterpoint.hardware.chip import find_chip
 from counterpoint.hardware.target import Target
 from counterpoint.hlo.category import category
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.provenance import provenance
 from counterpoint.simulate.drawing import draw, draw_spans
 from counterpoint.simulate.engine import MOST_SPANS, MOST_TURNS, Engine, ExecutionTrace, serial_time
 from counterpoint.simulate.jitter import Jitter, JitteredSteps, disturb
@@ -189,7 +189,7 @@ def _unpriced(
 ) -> Iterator[UnpricedInstruction]:
     """Yield instructions for which only a bound is known, largest first."""
     rows = zip(priced.plan.instructions, priced.prices.prices, times.tolist(), strict=True)
-    found = [
+    bounds = [
         UnpricedInstruction(
             instruction=instruction.name,
             times=round(count),
@@ -201,7 +201,7 @@ def _unpriced(
         for instruction, price, count in rows
         if price.source is PriceSource.BOUND and count
     ]
-    yield from sorted(found, key=lambda bound: -bound.high_s)
+    yield from sorted(bounds, key=lambda bound: -bound.high_s)
 
 
 def _uncounted(program: Program, priced: PricedPlan) -> Iterator[UncountedLoop]:

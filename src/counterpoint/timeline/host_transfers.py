@@ -64,9 +64,9 @@ def host_transfers(timeline: Timeline) -> pl.DataFrame:
 def _transfers(timeline: Timeline, program: int) -> Iterator[tuple[str, Transfer]]:
     """Yield the transfers of all hosts' builds of a program: their names may differ."""
     entry = timeline.programs[program]
-    found: dict[str, Transfer] = {}
+    by_name: dict[str, Transfer] = {}
     for host in entry.variants:
         hlo = entry.hlo(host)
         if hlo is not None:
-            found = {**transfers(hlo), **found}
-    yield from found.items()
+            by_name = {**transfers(hlo), **by_name}
+    yield from by_name.items()

@@ -77,10 +77,10 @@ def find_cycle(
         return None
     first = max(of_device, key=lambda device: (len(of_device[device]), -device))
     reference = of_device[first]
-    found = _found(reference, _kinds(runs, names, roles), roles)
-    if found is None:
+    cycle = _usual_word(reference, _kinds(runs, names, roles), roles)
+    if cycle is None:
         return None
-    return _on_all_devices(found, of_device, reference)
+    return _on_all_devices(cycle, of_device, reference)
 
 
 def _by_device(runs: pl.DataFrame) -> dict[int, pl.DataFrame]:
@@ -152,13 +152,13 @@ def _kinds(
     return [alike, of_function] if of_function != alike else [alike]
 
 
-def _found(
+def _usual_word(
     runs: pl.DataFrame, choices: list[dict[int, int]], roles: ProgramRoles | None
 ) -> _Word | None:
     for last, kinds in enumerate(choices, start=1 - len(choices)):
-        found = _word(runs, kinds, roles, every=last < 0)
-        if found is not None:
-            return found
+        word = _word(runs, kinds, roles, every=last < 0)
+        if word is not None:
+            return word
     return None
 
 
@@ -277,16 +277,16 @@ def _from_its_beginning(
     return candidates[places.index(min(places))]
 
 
-def _beside(found: _Word, runs: pl.DataFrame, kinds: NDArray[np.int64]) -> dict[int, int]:
+def _beside(cycle: _Word, runs: pl.DataFrame, kinds: NDArray[np.int64]) -> dict[int, int]:
     """Return other programs that run in nearly every iteration, with their usual number of runs."""
-    rows, at = found.steps(runs)
+    rows, at = cycle.steps(runs)
     begins = rows[at]
     if len(begins) < 2:
         return {}
     beside: dict[int, int] = {}
     step = np.searchsorted(begins, np.arange(len(kinds)), side="right") - 1
     inside = (step >= 0) & (step < len(begins) - 1)
-    for kind in sorted({*kinds.tolist()} - {*found.word}):
+    for kind in sorted({*kinds.tolist()} - {*cycle.word}):
         per_step = np.bincount(step[inside & (kinds == kind)], minlength=len(begins) - 1)
         if (per_step > 0).mean() >= _EVERY:
             beside[kind] = Counter(per_step[per_step > 0].tolist()).most_common(1)[0][0]
@@ -294,53 +294,53 @@ def _beside(found: _Word, runs: pl.DataFrame, kinds: NDArray[np.int64]) -> dict[
 
 
 def _on_all_devices(
-    found: _Word, of_device: Mapping[int, pl.DataFrame], reference: pl.DataFrame
+    cycle: _Word, of_device: Mapping[int, pl.DataFrame], reference: pl.DataFrame
 ) -> LoopCycle:
     """Return the cycle with its runs on every device, numbered alike.
 
     The first program's runs have the same `index` on all devices, which tells equal steps.
     """
-    size = len(found.word)
-    number = {run: step for step, run in enumerate(_first_runs(found, reference))}
+    size = len(cycle.word)
+    number = {run: step for step, run in enumerate(_first_runs(cycle, reference))}
     once = size == 1 and len({program for program, _ in number}) == 1
     parts: list[pl.DataFrame] = []
     others: list[pl.DataFrame] = []
     for runs in of_device.values():
-        rows, at = found.steps(runs)
+        rows, at = cycle.steps(runs)
         step_of = np.full(len(runs), -1)
-        for place, run in zip(at, _first_runs(found, runs), strict=True):
+        for place, run in zip(at, _first_runs(cycle, runs), strict=True):
             if run in number:
                 step_of[rows[place : place + size]] = run[1] if once else number[run]
-        kinds = _kinds_of(runs, found.kinds)
-        ends = np.isin(kinds, [*found.ending])
+        kinds = _kinds_of(runs, cycle.kinds)
+        ends = np.isin(kinds, [*cycle.ending])
         ends &= np.arange(len(runs)) < rows[at[-1]] if at else False  # else nothing is known to end
         numbered = runs.with_columns(step=pl.Series(step_of, dtype=pl.Int32))
         parts.append(numbered.filter(pl.Series(step_of >= 0)))
         others.append(runs.filter(pl.Series(ends & (step_of < 0))))
-    counted = Counter(found.word)
-    order = [*dict.fromkeys(found.word), *(kind for kind in found.beside if kind in found.heavy)]
-    order.sort(key=_places(found, reference).__getitem__)
+    counted = Counter(cycle.word)
+    order = [*dict.fromkeys(cycle.word), *(kind for kind in cycle.beside if kind in cycle.heavy)]
+    order.sort(key=_places(cycle, reference).__getitem__)
     programs = tuple(
-        CycleProgram(kind, counted.get(kind) or found.beside[kind], found.builds(kind))
+        CycleProgram(kind, counted.get(kind) or cycle.beside[kind], cycle.builds(kind))
         for kind in order
     )
     alone = size == 1 and len(programs) == 1
     return LoopCycle(programs, pl.concat(parts), pl.concat(others), is_one_run=alone)
 
 
-def _places(found: _Word, runs: pl.DataFrame) -> dict[int, float]:
+def _places(cycle: _Word, runs: pl.DataFrame) -> dict[int, float]:
     """Return at which run of an iteration each kind of program usually begins."""
-    rows, at = found.steps(runs)
+    rows, at = cycle.steps(runs)
     places: dict[int, list[int]] = {}
     for begin, end in pairwise([*rows[at].tolist(), len(runs)]):
-        kinds = _kinds_of(runs[begin:end], found.kinds).tolist()
+        kinds = _kinds_of(runs[begin:end], cycle.kinds).tolist()
         for kind in {*kinds}:
             places.setdefault(kind, []).append(kinds.index(kind))
     return {kind: median(turns) for kind, turns in places.items()}
 
 
-def _first_runs(found: _Word, runs: pl.DataFrame) -> list[tuple[int, int]]:
+def _first_runs(cycle: _Word, runs: pl.DataFrame) -> list[tuple[int, int]]:
     """Return the program and the index of the run with which each step begins."""
-    rows, at = found.steps(runs)
+    rows, at = cycle.steps(runs)
     begins = runs[pl.Series(rows[at], dtype=pl.UInt32)]
     return list(zip(begins["program"].to_list(), begins["index"].to_list(), strict=True))

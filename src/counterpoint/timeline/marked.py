@@ -73,8 +73,8 @@ def marked_steps(paths: Sequence[str]) -> Timeline | None:
     try:
         sources = [source for path in paths for source in find_sources(path)[0]]
         for number, source in enumerate(sources[:_TRIED]):
-            if (marks := _marks(source)) and (found := _timeline(marks, paths)):
-                return found if len(sources) == 1 else _of_one(found, number, sources)
+            if (marks := _marks(source)) and (timeline := _timeline(marks, paths)):
+                return timeline if len(sources) == 1 else _of_one(timeline, number, sources)
     except (InputError, OSError):
         pass  # `read` will tell
     return None
@@ -92,13 +92,13 @@ def _marks(source: ProfileSource) -> Recording | None:
             return None
 
 
-def _of_one(found: Timeline, number: int, sources: Sequence[ProfileSource]) -> Timeline:
+def _of_one(timeline: Timeline, number: int, sources: Sequence[ProfileSource]) -> Timeline:
     """Return the Timeline of one host, which comes first among the others."""
     hosts = [
         Host(name=source.path.name.partition(".xplane.")[0], source=source.name)
         for source in sources
     ]
-    return replace(found, hosts=(hosts.pop(number), *hosts))
+    return replace(timeline, hosts=(hosts.pop(number), *hosts))
 
 
 def _timeline(marks: Recording, inputs: Sequence[str]) -> Timeline | None:
@@ -107,8 +107,8 @@ def _timeline(marks: Recording, inputs: Sequence[str]) -> Timeline | None:
     markers = marks.markers.with_columns(host=pl.lit(0, pl.UInt16))
     if len(runs):
         hosts = [0 for _ in marks.devices]
-        found = find_steps(runs, names, markers, _empty(SPANS), hosts)
-        steps, rule, program = found.steps, found.rule, found.program
+        numbered = find_steps(runs, names, markers, _empty(SPANS), hosts)
+        steps, rule, program = numbered.steps, numbered.rule, numbered.program
     elif len(markers):
         steps, rule, program = _of_host(markers), HOST_MARKS, None
     else:
@@ -148,7 +148,7 @@ def _of_host(markers: pl.DataFrame) -> pl.DataFrame:
 
 def _runs(executions: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """Return the runs of programs; which step each is in is not known."""
-    found = executions.select(
+    runs = executions.select(
         "device",
         program=pl.col("module").replace_strict({name: at for at, name in enumerate(names)})
         if names
@@ -159,4 +159,4 @@ def _runs(executions: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
         end_ps=pl.col("start_ps") + pl.col("dur_ps"),
         launched_ps=pl.lit(None),
     )
-    return found.select(*RUNS).cast({**RUNS})
+    return runs.select(*RUNS).cast({**RUNS})

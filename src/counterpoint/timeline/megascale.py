@@ -222,11 +222,11 @@ def _with_sizes(recorded: pl.DataFrame) -> pl.DataFrame:
 
 def size_in_bytes(text: str) -> int | None:
     """Parse `4.29GB` as bytes; the runtime rounds to three digits, in powers of 1000."""
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
         return None
-    power = _POWERS.index(found[2].upper() or " ")
-    size = float(found[1]) * (1024 if found[3] else 1000) ** power
+    power = _POWERS.index(match[2].upper() or " ")
+    size = float(match[1]) * (1024 if match[3] else 1000) ** power
     return round(size) if size < 1 << 62 else None
 
 

@@ -143,14 +143,14 @@ class Action(StrEnum):
 class EmbeddedProgram:
     """A compiled module in the profile; `load` returns its HLO, proto or text.
 
-    A `digest` spares loading modules that are stored alike: equal ones have equal HLO. `parsed` is
-    what its bytes say, if that is known.
+    A `content_hash` spares loading modules that are stored alike: equal ones have equal HLO.
+    `parsed` is what its bytes say, if that is known.
     """
 
     name: str
     load: Callable[[], bytes]
     fingerprint: str | None = None
-    digest: bytes | None = None
+    content_hash: bytes | None = None
     parsed: Program | None = None
 
 

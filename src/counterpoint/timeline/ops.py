@@ -18,8 +18,8 @@ from counterpoint.hlo.category import WRITTEN_BY_HAND, category
 from counterpoint.hlo.collectives import KINDS, between_slices, collective
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance, scope
 from counterpoint.hlo.phase import phase_of_name
+from counterpoint.hlo.provenance import provenance, scope
 from counterpoint.hlo.reader import Fragment, program_from_fragments
 from counterpoint.hlo.schedule import async_pairs, start_of
 from counterpoint.hlo.transfers import Transfer, transfer_of
@@ -152,9 +152,9 @@ def category_by_name(name: str, kernel: str, hint: str | None) -> str:
     if opcode(name) is not None:
         return "copy"
     for text in (hint or "", function_of(name), function_of(kernel)):
-        for pattern, found in _KERNELS:
+        for pattern, kind in _KERNELS:
             if text and pattern.search(text):
-                return found
+                return kind
     return "other"
 
 
@@ -197,8 +197,8 @@ def _programs_from_texts(ops: pl.DataFrame, programs: Sequence[int]) -> dict[int
     return {index: program_from_fragments("fragments", texts) for index, texts in fragments.items()}
 
 
-def _describe(row: Row, index: int, found: tuple[Program, Instruction] | None) -> Row:
-    described = _by_name(row) if found is None else _by_program(row, *found)
+def _describe(row: Row, index: int, hlo: tuple[Program, Instruction] | None) -> Row:
+    described = _by_name(row) if hlo is None else _by_program(row, *hlo)
     recorded = {
         name.removeprefix("said_"): row[name]
         for name in TIMELINE_COLUMNS

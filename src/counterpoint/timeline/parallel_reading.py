@@ -205,7 +205,7 @@ def write_parcel(recording: Recording, into: Path, hlo: Path) -> None:
 
     A parcel passes a Recording between processes: its columns as Arrow files, the rest as JSON. A
     profile has millions of rows, and none of them becomes a Python object here. The HLO of a
-    program is stored once for all hosts, under the digest of its content.
+    program is stored once for all hosts, under the hash of its content.
     """
     into.mkdir()
     rest: dict[str, Any] = {}
@@ -226,14 +226,14 @@ def write_parcel(recording: Recording, into: Path, hlo: Path) -> None:
 
 
 def _store(content: bytes, hlo: Path) -> str:
-    digest = sha256(content).hexdigest()
-    place = hlo / digest
+    content_hash = sha256(content).hexdigest()
+    place = hlo / content_hash
     if not place.exists():
         # Two hosts may write the same HLO at once: the name must appear with complete content.
-        partial = place.with_name(f"{digest}.{os.getpid()}")
+        partial = place.with_name(f"{content_hash}.{os.getpid()}")
         partial.write_bytes(content)
         partial.rename(place)
-    return digest
+    return content_hash
 
 
 def open_parcel(place: Path, hlo: Path, known: dict[str, bytes]) -> Recording:
@@ -245,9 +245,9 @@ def open_parcel(place: Path, hlo: Path, known: dict[str, bytes]) -> Recording:
     }
     programs = {
         key: EmbeddedProgram(
-            name, _digest_loader(digest, hlo, known), fingerprint, bytes.fromhex(digest)
+            name, _loader_of(content_hash, hlo, known), fingerprint, bytes.fromhex(content_hash)
         )
-        for key, (name, fingerprint, digest) in rest["programs"].items()
+        for key, (name, fingerprint, content_hash) in rest["programs"].items()
     }
     rest |= {name: tuple(rest[name]) for name in ("lines", "host_names", "notes")}
     rest |= {
@@ -259,8 +259,8 @@ def open_parcel(place: Path, hlo: Path, known: dict[str, bytes]) -> Recording:
     return Recording(**rest, **tables)
 
 
-def _digest_loader(digest: str, hlo: Path, known: dict[str, bytes]) -> Callable[[], bytes]:
-    if digest not in known:
-        known[digest] = (hlo / digest).read_bytes()
-    content = known[digest]
+def _loader_of(content_hash: str, hlo: Path, known: dict[str, bytes]) -> Callable[[], bytes]:
+    if content_hash not in known:
+        known[content_hash] = (hlo / content_hash).read_bytes()
+    content = known[content_hash]
     return lambda: content

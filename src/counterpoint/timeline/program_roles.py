@@ -147,12 +147,12 @@ def _signature(program: Program) -> _Signature | None:
 
 
 def _arrays(shapes: Iterable[Shape]) -> Counter[_Key]:
-    found: Counter[_Key] = Counter()
+    arrays: Counter[_Key] = Counter()
     for shape in shapes:
         for leaf in shape.leaves:
             if leaf.elements > 1:
-                found[leaf.dtype, leaf.dims] += 1
-    return found
+                arrays[leaf.dtype, leaf.dims] += 1
+    return arrays
 
 
 def _bytes(arrays: Counter[_Key], among: frozenset[_Key]) -> int:

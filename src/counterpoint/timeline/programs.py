@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from counterpoint.timeline.model import OPS, EmbeddedProgram, ProgramEntry
 from counterpoint.timeline.recording import Recording
-from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, Programs
+from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, Programs, RunsOfSpans
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,17 +31,17 @@ class AssignedOps:
 
 
 def assign_programs(
-    ops: pl.DataFrame, programs: Programs, op_of_span: NDArray[np.uint32], found: FoundRuns
+    ops: pl.DataFrame, programs: Programs, op_of_span: NDArray[np.uint32], runs: RunsOfSpans
 ) -> AssignedOps:
     """Assign a program to every op that has none but executes in a run."""
     if (programs != NO_PROGRAM).all():
         return AssignedOps(ops, programs, op_of_span)
-    loose = (programs[op_of_span] == NO_PROGRAM) & (found.run_of != NO_RUN)
+    loose = (programs[op_of_span] == NO_PROGRAM) & (runs.run_of != NO_RUN)
     if not loose.any():
         return AssignedOps(ops, programs, op_of_span)
-    run_program = found.runs["program"].to_numpy().astype(np.int64)
+    run_program = runs.runs["program"].to_numpy().astype(np.int64)
     factor = int(run_program.max()) + 1
-    pair = op_of_span[loose].astype(np.int64) * factor + run_program[found.run_of[loose]]
+    pair = op_of_span[loose].astype(np.int64) * factor + run_program[runs.run_of[loose]]
     kinds, code = np.unique(pair, return_inverse=True)
     op, program = kinds // factor, (kinds % factor).astype(np.int32)
     rows = len(ops) + np.arange(len(kinds))

@@ -147,16 +147,16 @@ def _shown_name(name: str) -> str:
 
 def _sources(names: list[str]) -> tuple[list[ProfileSource], list[str]]:
     """Return every source once, and notes on the selection."""
-    found: dict[str, ProfileSource] = {}
+    by_identity: dict[str, ProfileSource] = {}
     notes: list[str] = []
     for name in names:
         sources, source_notes = find_sources(name)
         notes += source_notes
         for source in sources:
-            if source.identity in found:
+            if source.identity in by_identity:
                 notes.append(f"{source.name} is given twice; it is read once")
-            found.setdefault(source.identity, source)
-    return list(found.values()), notes
+            by_identity.setdefault(source.identity, source)
+    return list(by_identity.values()), notes
 
 
 def _read_all(
@@ -261,9 +261,9 @@ def _read_bytes(profile: ProfileBytes) -> Iterator[Recording]:
     elif is_packed(head):
         plain = memoryview(unpack(profile.data, name))
         yield from _read_bytes(_inside(profile, plain, PACKED_ENDING.sub("", name)))
-    elif name.endswith(".digest.parquet"):
+    elif name.endswith(".extract.parquet"):
         raise InputError(
-            f"{name}: digests of profiles, and not a profile", next="use --executor local"
+            f"{name}: extracts of profiles, and not a profile", next="use --executor local"
         )
     else:
         raise InputError(
@@ -288,17 +288,17 @@ def _shown(head: bytes) -> str:
 def _read_zip(zipped: ProfileBytes) -> Iterator[Recording]:
     name = zipped.name
     with open_archive(io.BytesIO(zipped.data), name) as archive:
-        for found in _profiles(archive, name):
-            content = memoryview(member(archive, found, name))
+        for profile in _profiles(archive, name):
+            content = memoryview(member(archive, profile, name))
             if bytes(content[:2]) == b"PK":
-                raise InputError(f"{name}/{found}: an archive inside an archive is not read")
-            yield from _read_bytes(_inside(zipped, content, f"{name}/{found}"))
+                raise InputError(f"{name}/{profile}: an archive inside an archive is not read")
+            yield from _read_bytes(_inside(zipped, content, f"{name}/{profile}"))
 
 
 def _profiles(archive: zipfile.ZipFile, name: str) -> list[str]:
     members = archive.namelist()
     for endings in endings_in_zip():
-        if best := sorted({found for found in members if found.endswith(endings)}):
+        if best := sorted({member for member in members if member.endswith(endings)}):
             return best
     raise InputError(
         f"{name}: no profile in this archive ({len(members)} other files)",

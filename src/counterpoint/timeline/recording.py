@@ -39,7 +39,7 @@ SPANS: Final[Schema] = {
     "line": pl.UInt32,  # index into Recording.lines: a stream, a thread, a TPU line
     "op": pl.UInt32,  # row of Recording.ops
     "run_key": pl.Int64,  # same for all spans of one execution on a device; null if unknown
-    "start_ps": pl.Int64,  # on the host's clock, from any origin that all its devices share
+    "start_ps": pl.Int64,  # on the host's clock, from any time 0 that all its devices share
     "dur_ps": pl.Int64,
 }
 """Work on a device. Spans on one line nest or follow each other."""
@@ -226,10 +226,10 @@ def summarize_recording(recording: Recording, *, alone: bool = False) -> Recordi
 
 def _content(recording: Recording) -> bytes:
     ordinals = [device.ordinal for device in recording.devices]  # distinguishes ranks of one host
-    digest = sha256(repr((ordinals, recording.ops.rows())).encode())
+    content = sha256(repr((ordinals, recording.ops.rows())).encode())
     for name in ("device", "line", "op", "start_ps", "dur_ps"):
-        digest.update(np.ascontiguousarray(recording.spans[name].to_numpy()).data)
-    return digest.digest()
+        content.update(np.ascontiguousarray(recording.spans[name].to_numpy()).data)
+    return content.digest()
 
 
 def zero_of(first: RecordingSummary, own: RecordingSummary) -> int | None:

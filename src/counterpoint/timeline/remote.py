@@ -123,8 +123,8 @@ class RemoteStore:
         # S3 lists a directory that was made as an object of its own among its entries.
         here = path.rstrip("/")
         within = f"{here}/"
-        found = [_described(each) for each in listed if each["name"].rstrip("/") != here]
-        return [each for each in found if not self._is_web or each.path.startswith(within)]
+        entries = [_described(each) for each in listed if each["name"].rstrip("/") != here]
+        return [each for each in entries if not self._is_web or each.path.startswith(within)]
 
     def block(self, path: str, first: int, end: int) -> bytes | None:
         """Return some bytes of a file; None if the store sends whole files only."""
@@ -264,9 +264,9 @@ class RemotePath:
     def iterdir(self) -> Iterator[RemotePath]:
         """Yield what is in a directory; the store is asked once."""
         if self._entries is None:
-            found = self.store.entries(self.entry.path)
+            entries = self.store.entries(self.entry.path)
             above = (self, *self.parents)
-            self._entries = [RemotePath(self.store, entry, above) for entry in found]
+            self._entries = [RemotePath(self.store, entry, above) for entry in entries]
         return iter(self._entries)
 
     def is_dir(self) -> bool:
@@ -313,12 +313,14 @@ def _status(failure: BaseException) -> int | None:
             continue  # a bad answer, which aiohttp numbers like a bad request
         if isinstance(response, dict):
             told = cast("dict[str, Any]", response).get("ResponseMetadata", {})
-            found = told.get("HTTPStatusCode")
+            status = told.get("HTTPStatusCode")
         else:
             names = ("status", "status_code", "code")
-            found = next((getattr(each, name, None) for name in names if hasattr(each, name)), None)
-        if isinstance(found, int | str) and str(found).isdecimal() and int(found) >= 400:
-            return int(found)
+            status = next(
+                (getattr(each, name, None) for name in names if hasattr(each, name)), None
+            )
+        if isinstance(status, int | str) and str(status).isdecimal() and int(status) >= 400:
+            return int(status)
     if isinstance(failure, FileNotFoundError) and failure.__cause__ is None:
         return 404
     if isinstance(failure, PermissionError) or "Credential" in type(failure).__name__:

@@ -18,7 +18,7 @@ from tempfile import NamedTemporaryFile, gettempdir, mkstemp
 from typing import IO, Final
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.documents import cache_directory
+from counterpoint.core.cache import cache_directory
 from counterpoint.core.outputs import write_whole
 from counterpoint.timeline.remote import BLOCK, RemoteFile, RemotePath, open_url, shown_url
 
@@ -105,31 +105,31 @@ def _kept_from_now(
 def _download(place: RemotePath, into: Path, reached: Reached) -> str:
     """Write the content to a file, piece by piece where the store allows; return its SHA-256."""
     store, entry = place.store, place.entry
-    digest = _in_pieces(place, entry.size, into, reached) if entry.size else None
-    if digest is None:
+    content_hash = _in_pieces(place, entry.size, into, reached) if entry.size else None
+    if content_hash is None:
         store.copy(entry.path, into, entry.size)
         with into.open("rb") as file:
-            digest = file_digest(file, "sha256").hexdigest()
+            content_hash = file_digest(file, "sha256").hexdigest()
     if entry.version is not None and store.describe(entry.path).version != entry.version:
         raise InputError(
             f"{place.shown}: it changed while it was read", next="read it again when it is complete"
         )
-    return digest
+    return content_hash
 
 
 def _in_pieces(place: RemotePath, size: int, into: Path, reached: Reached) -> str | None:
     """Write the content block by block; return its SHA-256, or None if there are only wholes."""
-    digest = sha256()
+    content = sha256()
     with into.open("wb") as file:
         for first in range(0, size, BLOCK):
             end = min(first + BLOCK, size)
             block = place.store.block(place.entry.path, first, end)
             if block is None:
                 return None
-            digest.update(block)
+            content.update(block)
             file.write(block)
             reached(end, size)
-    return digest.hexdigest()
+    return content.hexdigest()
 
 
 def _most_bytes() -> float:

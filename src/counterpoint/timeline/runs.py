@@ -20,7 +20,7 @@ from counterpoint.core.threads import on_threads
 from counterpoint.timeline.model import Schema
 from counterpoint.timeline.recording import Recording
 
-FOUND: Final[Schema] = {
+RUN_SCHEMA: Final[Schema] = {
     "device": pl.UInt16,
     "program": pl.UInt16,
     "key": pl.Int64,  # the profiler's run id, if there is one
@@ -43,7 +43,7 @@ _BLOCK: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FoundRuns:
+class RunsOfSpans:
     """Runs sorted by device and start, and the run of each span (NO_RUN: in none)."""
 
     runs: pl.DataFrame
@@ -55,7 +55,7 @@ def find_runs(
     op_program: Programs,
     execution_program: Programs,
     positions: NDArray[np.int32],
-) -> FoundRuns:
+) -> RunsOfSpans:
     """Find the runs of one recording.
 
     `op_program` and `execution_program` give the program of each row of those tables, NO_PROGRAM
@@ -79,12 +79,12 @@ def find_runs(
     return _by_counting(spans)
 
 
-def _without_cut(found: FoundRuns, spans: Longs) -> FoundRuns:
+def _without_cut(all_runs: RunsOfSpans, spans: Longs) -> RunsOfSpans:
     """Remove runs cut off by the start or end of the profile; `spans` is the number of each run's.
 
     They are the first or last of their program on a device and lack most of its spans.
     """
-    runs, run_of = found.runs, found.run_of
+    runs, run_of = all_runs.runs, all_runs.run_of
     counted = runs.with_columns(spans=pl.Series(spans, dtype=pl.Int64))
     of_device = ["device", "program"]
     cut = counted.select(
@@ -95,13 +95,13 @@ def _without_cut(found: FoundRuns, spans: Longs) -> FoundRuns:
         )
     )["cut"].to_numpy()
     if not cut.any():
-        return found
+        return all_runs
     place = np.append(np.where(cut, NO_RUN, np.cumsum(~cut) - 1), NO_RUN).astype(np.uint32)
     at = np.minimum(run_of, len(runs))
-    return FoundRuns(runs.filter(~pl.Series(cut)), place[at])
+    return RunsOfSpans(runs.filter(~pl.Series(cut)), place[at])
 
 
-def _by_key(spans: pl.DataFrame, op_program: Programs) -> FoundRuns:
+def _by_key(spans: pl.DataFrame, op_program: Programs) -> RunsOfSpans:
     """Group spans of one device and program by run id; in numpy, for speed.
 
     Spans are stored line by line, and thousands in a row are of one run: such a stretch is grouped
@@ -124,10 +124,10 @@ def _by_key(spans: pl.DataFrame, op_program: Programs) -> FoundRuns:
     place[order] = np.arange(len(order), dtype=np.uint32)
     run_of = np.full(len(own), NO_RUN, np.uint32)
     run_of[of_run] = place[code]
-    found = {"device": device[first], "program": own[first], "key": key[first]}
-    found |= {"start_ps": begin, "end_ps": end}
-    runs = pl.DataFrame({name: column[order] for name, column in found.items()})
-    whole = FoundRuns(runs.cast({**FOUND}), np.repeat(run_of, lengths))
+    columns = {"device": device[first], "program": own[first], "key": key[first]}
+    columns |= {"start_ps": begin, "end_ps": end}
+    runs = pl.DataFrame({name: column[order] for name, column in columns.items()})
+    whole = RunsOfSpans(runs.cast({**RUN_SCHEMA}), np.repeat(run_of, lengths))
     return _without_cut(whole, count[order])
 
 
@@ -168,7 +168,7 @@ def _stretches(spans: pl.DataFrame, op_program: Programs) -> Callable[[slice], L
 
 def _by_execution(
     spans: pl.DataFrame, executions: pl.DataFrame, execution_program: Programs
-) -> FoundRuns:
+) -> RunsOfSpans:
     """Assign each span to the execution during which it starts on its device."""
     runs = (
         executions.select("device", "start_ps", end_ps=pl.col("start_ps") + pl.col("dur_ps"))
@@ -190,14 +190,14 @@ def _by_execution(
         inside = (at >= first) & (start[rows] < run_end[np.maximum(at, first)])
         same = (program[rows] == NO_PROGRAM) | (program[rows] == run_program[at])
         run_of[rows[inside & same]] = at[inside & same]
-    return FoundRuns(_without_keys(runs), run_of)
+    return RunsOfSpans(_without_keys(runs), run_of)
 
 
 def _without_keys(runs: pl.DataFrame) -> pl.DataFrame:
-    return runs.with_columns(key=pl.lit(None, pl.Int64)).select(*FOUND).cast({**FOUND})
+    return runs.with_columns(key=pl.lit(None, pl.Int64)).select(*RUN_SCHEMA).cast({**RUN_SCHEMA})
 
 
-def _by_counting(spans: pl.DataFrame) -> FoundRuns:
+def _by_counting(spans: pl.DataFrame) -> RunsOfSpans:
     """Split each program's spans on a device wherever its marking op starts."""
     device, program = spans["device"].to_numpy(), spans["program"].to_numpy()
     op, position = spans["op"].to_numpy(), spans["position"].to_numpy()
@@ -214,15 +214,15 @@ def _by_counting(spans: pl.DataFrame) -> FoundRuns:
         parts.append(np.stack([*of_first, np.maximum.reduceat(end[rows], first)]).astype(np.int64))
         count += len(first)
     if not parts:
-        return FoundRuns(pl.DataFrame(schema=FOUND), run_of)
-    found = np.concatenate(parts, axis=1)
-    order = np.lexsort((found[2], found[0]))
+        return RunsOfSpans(pl.DataFrame(schema=RUN_SCHEMA), run_of)
+    stacked = np.concatenate(parts, axis=1)
+    order = np.lexsort((stacked[2], stacked[0]))
     place = np.empty(count, np.uint32)
     place[order] = np.arange(count, dtype=np.uint32)
     inside = run_of != NO_RUN
     run_of[inside] = place[run_of[inside]]
-    columns = zip(("device", "program", "start_ps", "end_ps"), found[:, order], strict=True)
-    return FoundRuns(_without_keys(pl.DataFrame(dict(columns))), run_of)
+    columns = zip(("device", "program", "start_ps", "end_ps"), stacked[:, order], strict=True)
+    return RunsOfSpans(_without_keys(pl.DataFrame(dict(columns))), run_of)
 
 
 def _groups(

@@ -92,9 +92,9 @@ def in_order(paths: Iterable[Place]) -> list[Place]:
 def find_sessions(directory: Place, profiles_in: ProfilesIn) -> list[Session]:
     """Return all sessions below a directory, oldest first; `profiles_in` lists one's profiles."""
     for pattern in _LOGS:
-        found = [path for path in directory.glob(pattern) if path.is_dir()]
-        if found:
-            return _sessions(((path, path.parents[2]) for path in found), profiles_in)
+        directories = [path for path in directory.glob(pattern) if path.is_dir()]
+        if directories:
+            return _sessions(((path, path.parents[2]) for path in directories), profiles_in)
     copied = (path for path in directory.iterdir() if _STAMP.fullmatch(path.name) and path.is_dir())
     return _sessions(((path, directory) for path in copied), profiles_in)
 

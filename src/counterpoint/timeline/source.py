@@ -126,7 +126,7 @@ def _find(path: str) -> tuple[list[ProfileSource], list[str]]:
         if not matches:
             raise InputError(f"{path}: nothing matches", next="check the pattern with `ls`")
         parts = [_named(match) for match in matches]
-        sources = [ProfileSource(source.name, found=True) for found, _ in parts for source in found]
+        sources = [ProfileSource(source.name, found=True) for named, _ in parts for source in named]
         return sources, [note for _, notes in parts for note in notes]
     return _named(path)
 
@@ -143,7 +143,7 @@ def _remote(url: str) -> tuple[list[ProfileSource], list[str]]:
     matches = [at(match, found=True) for match in match_url(url)]
     if not matches:
         raise InputError(f"{shown_url(url)}: nothing matches", next="check the pattern")
-    return [source for found, _ in matches for source in found], [
+    return [source for sources, _ in matches for source in sources], [
         note for _, notes in matches for note in notes
     ]
 
@@ -226,8 +226,8 @@ def _profiles_in(directory: Place) -> list[Place]:
     """Return the profiles directly in the directory, all of one kind."""
     files = list(directory.iterdir())
     for kind in kinds_in_directory():
-        if found := [path for path in files if path.name.endswith(kind.endings)]:
-            return in_order(found)
+        if profiles := [path for path in files if path.name.endswith(kind.endings)]:
+            return in_order(profiles)
     return []
 
 

@@ -90,7 +90,7 @@ def marked_loop(
     first: dict[str, int] = {}
     of_name = [first.setdefault(name, number) for number, name in enumerate(names)]
     for key in (pl.col("program"), pl.col("program").replace_strict(dict(enumerate(of_name)))):
-        found: list[tuple[tuple[bool, int, int], MarkedLoop]] = []
+        loops: list[tuple[tuple[bool, int, int], MarkedLoop]] = []
         for name, own in ordered.items():
             if any(_within(own, other) for other in ordered.values() if other is not own):
                 continue
@@ -101,11 +101,11 @@ def marked_loop(
                 if took is not None:
                     number = min(own_runs["program"].mode().to_list())
                     loop = MarkedLoop(name, number, own, len(own))
-                    found.append(((trains(number), took, len(own)), loop))
+                    loops.append(((trains(number), took, len(own)), loop))
             for loop, took in _loops_of_one_name(placed, own, name):
-                found.append(((trains(loop.program), took, len(loop.markers)), loop))
-        if found:
-            return max(found, key=lambda pair: pair[0])[1]
+                loops.append(((trains(loop.program), took, len(loop.markers)), loop))
+        if loops:
+            return max(loops, key=lambda pair: pair[0])[1]
     return None
 
 

@@ -85,21 +85,21 @@ def _parsed(steps: str | range) -> StepRange:
     text = str(_text(steps)).strip()
     if isinstance(steps, range) and steps.step != 1:
         raise UsageError(f"--steps takes successive steps, not {steps}", next=f"use --steps {text}")
-    if found := _NEGATIVE.match(text):
+    if match := _NEGATIVE.match(text):
         raise UsageError(
             f"--steps takes numbers of steps as reports show them, not {text!r}",
             why="they do not count from the end, as --last does",
-            next=f"use --last {found[1] or 10}",
+            next=f"use --last {match[1] or 10}",
         )
-    found = _RANGE.fullmatch(text)
-    if found is None or not any(found.groups()):
+    match = _RANGE.fullmatch(text)
+    if match is None or not any(match.groups()):
         instead = f"--steps {text}:{int(text) + 1}" if _NUMBER.fullmatch(text) else "--last 10"
         raise UsageError(
             "--steps takes A:B, A: or :B (from step A up to but without step B), not"
             f" {str(_text(steps))!r}",
             next=f"use {instead}",
         )
-    first, end = (int(part) if part else None for part in found.groups())
+    first, end = (int(part) if part else None for part in match.groups())
     if end is not None and end <= (first or 0):
         other = "--last 10" if not end else f"--steps {min(end, first or 0)}:{(first or 0) + 1}"
         raise UsageError(

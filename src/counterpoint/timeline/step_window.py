@@ -28,10 +28,10 @@ _MOSTLY: Final = 0.5
 
 def window_of(markers: pl.DataFrame, wanted: StepRange) -> StepWindow | None:
     """Return the time of the wanted steps by these markers of one host, if they tell it."""
-    found = _in_order(markers)
-    if found is None:
+    ordered = _in_order(markers)
+    if ordered is None:
         return None
-    rows, marks = found
+    rows, marks = ordered
     numbers: list[int] = rows["step"].to_list()
     chosen = wanted.of(numbers[:-1])
     if not chosen:
@@ -129,8 +129,8 @@ class StepWindow:
 
     def holds(self, markers: pl.DataFrame) -> bool:
         """Return whether all work and all markers of the profile are as the window supposes."""
-        found = _in_order(markers)
-        if found is None or not found[0].equals(self._markers):
+        ordered = _in_order(markers)
+        if ordered is None or not ordered[0].equals(self._markers):
             return False
         marker_of: dict[int, int] = {}
         inside: set[tuple[str, int]] = set()

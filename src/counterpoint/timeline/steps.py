@@ -107,7 +107,7 @@ is one of several slow steps, of a hook for example.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FoundSteps:
+class StepsOfRuns:
     """Steps per device, the step of each run (null: none), and how they were found."""
 
     steps: pl.DataFrame
@@ -126,7 +126,7 @@ def find_steps(
     *,
     predicted: bool = False,
     roles: ProgramRoles | None = None,
-) -> FoundSteps:
+) -> StepsOfRuns:
     """Find the steps of a Timeline from its runs (with `index`) and its markers (with `host`).
 
     Spans are used if the profile names no program. A predicted step that was stored as a trace ends
@@ -139,9 +139,9 @@ def find_steps(
         whole = steps.with_columns(whole=pl.lit(value=True)) if predicted else steps
         return _finish(whole, rule, runs, spans, program)
     if program is None:
-        found = _finish(*_of_spans(spans, markers, host_of_device), runs, spans, None)
+        numbered = _finish(*_of_spans(spans, markers, host_of_device), runs, spans, None)
         # All of a profile is no step that could be left out.
-        return replace(found, notes=()) if found.steps["step"].n_unique() == 1 else found
+        return replace(numbered, notes=()) if numbered.steps["step"].n_unique() == 1 else numbered
     marked = markers.filter(pl.col("device").is_null())
     if len(marked):
         trains = roles.trains if roles else _never
@@ -158,8 +158,8 @@ def find_steps(
         notes += matched.notes
     else:
         steps, rule, notes, program = _unmarked(runs, program, names, roles)
-    found = _finish(steps, rule, runs, spans, program)
-    return replace(found, notes=(*notes, *found.notes))
+    numbered = _finish(steps, rule, runs, spans, program)
+    return replace(numbered, notes=(*notes, *numbered.notes))
 
 
 def _unmarked(
@@ -402,7 +402,7 @@ def _to_the_next(steps: pl.DataFrame) -> pl.DataFrame:
 
 def _finish(
     steps: pl.DataFrame, rule: str, runs: pl.DataFrame, spans: pl.DataFrame, program: int | None
-) -> FoundSteps:
+) -> StepsOfRuns:
     step_of_run = _step_of_run(runs, steps)
     length = pl.col("end_ps") - pl.col("start_ps")
     each = (
@@ -423,7 +423,7 @@ def _finish(
     steps = steps.with_columns(
         whole=pl.col("step").is_in([*seen]), steady=pl.col("step").is_in(steady)
     ).cast({**STEPS})
-    return FoundSteps(steps.select(*STEPS), step_of_run, program, rule, (*more, *notes))
+    return StepsOfRuns(steps.select(*STEPS), step_of_run, program, rule, (*more, *notes))
 
 
 def _begins_late(

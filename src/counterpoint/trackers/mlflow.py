@@ -42,8 +42,8 @@ def _new_run(client: Any, title: str, to: Destination) -> str:  # noqa: ANN401
     numbered = os.environ.get("MLFLOW_EXPERIMENT_ID") if to.project is None else None
     if numbered is None:
         name = to.project or os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT
-        found = client.get_experiment_by_name(name)
-        numbered = found.experiment_id if found else client.create_experiment(name)
+        experiment = client.get_experiment_by_name(name)
+        numbered = experiment.experiment_id if experiment else client.create_experiment(name)
     return str(client.create_run(numbered, run_name=title).info.run_id)
 
 

@@ -51,9 +51,9 @@ def option(command: Sequence[str], name: str, directory: Path) -> str | None:
     if value is not None:
         return value
     for content in _contents(words, directory):
-        found = _dotted(content, name)
-        if found is not None:
-            return found
+        value = _dotted(content, name)
+        if value is not None:
+            return value
     return None
 
 

@@ -153,8 +153,8 @@ def find_trainer(command: Sequence[str], packages: Iterable[str] = ()) -> Traine
     if named:
         return named[0]
     loaded = frozenset(packages)
-    found = [trainer for trainer in trainers() if loaded.intersection(trainer.packages)]
-    return found[0] if len(found) == 1 else None
+    imported = [trainer for trainer in trainers() if loaded.intersection(trainer.packages)]
+    return imported[0] if len(imported) == 1 else None
 
 
 def trainer_packages() -> tuple[str, ...]:

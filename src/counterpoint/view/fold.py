@@ -37,13 +37,13 @@ def folded(summaries: Sequence[Segments], end: int) -> list[LevelColumns]:
     start = _buckets(busy, width)
     borders = np.stack([start, start + width])
     times = np.stack([np.diff(_until(each, borders), axis=1)[:, 0] for each in summaries])
-    found = [_level(times, start, width)]
+    levels = [_level(times, start, width)]
     while width < end and len(start) > _FEWEST:
         width *= BASE
         first = np.flatnonzero(np.diff(start // width, prepend=-1))
         start, times = start[first] // width * width, np.add.reduceat(times, first, axis=2)
-        found.append(_level(times, start, width))
-    return found
+        levels.append(_level(times, start, width))
+    return levels
 
 
 def _touched(busy: Intervals, width: int) -> int:

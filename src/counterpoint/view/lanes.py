@@ -61,7 +61,7 @@ class PictureLane:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Spans:
-    """Spans of one device or host, from the origin on, with the row of each in its table."""
+    """Spans of one device or host, from time 0 on, with the row of each in its table."""
 
     line: Numbers
     op: Numbers
@@ -84,7 +84,7 @@ class _Spans:
         )
 
 
-def origin(timeline: Timeline) -> int:
+def time_zero(timeline: Timeline) -> int:
     """Return the earliest time of a Timeline, from which a picture counts."""
     starts = [
         table["start_ps"].min()
@@ -201,8 +201,8 @@ def _of_host(spans: _Spans) -> Segments:
 
 def _stream(title: str) -> int:
     """Return the number of a CUDA or ROCm stream: profilers list them in any order."""
-    found = _STREAM.match(title)
-    return int(found[1]) if found else 0
+    match = _STREAM.match(title)
+    return int(match[1]) if match else 0
 
 
 def _title(timeline: Timeline, line: int) -> str:
@@ -248,8 +248,8 @@ def attributed(start: Longs, end: Longs, kind: Kinds) -> Segments:
 
 def _exposed(summary: Segments) -> Longs:
     """Return where exposed time begins and ends, in turns."""
-    found = np.flatnonzero(summary.times[EXPOSED] > 0)
-    return np.stack([summary.start[found], summary.end[found]], axis=1).reshape(-1)
+    rows = np.flatnonzero(summary.times[EXPOSED] > 0)
+    return np.stack([summary.start[rows], summary.end[rows]], axis=1).reshape(-1)
 
 
 def _cut(spans: _Spans, kind: Kinds, exposed: Longs, classes: tuple[int, ...]) -> Segments:
@@ -280,14 +280,14 @@ def _cut(spans: _Spans, kind: Kinds, exposed: Longs, classes: tuple[int, ...]) -
     pieces_of = np.flatnonzero(kinds == EXPOSED)
     hidden = pieces_of[(first[row] + at)[pieces_of] % 2 == 0]
     kinds[hidden] = HIDDEN
-    found = pieces(start, end, places[kinds], spans.op[row], len(classes))
-    return replace(found, count=(at == 0).astype(np.int64), span=spans.row[row])
+    segments = pieces(start, end, places[kinds], spans.op[row], len(classes))
+    return replace(segments, count=(at == 0).astype(np.int64), span=spans.row[row])
 
 
 def _present(kinds: Kinds) -> tuple[int, ...]:
     """Return the classes of a line; a collective may be hidden and exposed."""
-    found = set(np.flatnonzero(np.bincount(kinds)).tolist())
-    return tuple(sorted(found | {HIDDEN} if EXPOSED in found else found))
+    classes = set(np.flatnonzero(np.bincount(kinds)).tolist())
+    return tuple(sorted(classes | {HIDDEN} if EXPOSED in classes else classes))
 
 
 def _most(kinds: Kinds, spans: _Spans) -> int:

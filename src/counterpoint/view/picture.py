@@ -26,7 +26,7 @@ from counterpoint.view.lanes import (
     PictureLane,
     device_lanes,
     host_lanes,
-    origin,
+    time_zero,
     transfer_lanes,
 )
 from counterpoint.view.levels import Columns, LevelColumns
@@ -97,7 +97,7 @@ def extent(timeline: Timeline) -> tuple[int, int]:
         if len(table)
     ]
     ends += [table["end_ps"].max() for table in (timeline.steps, timeline.runs) if len(table)]
-    since = origin(timeline)
+    since = time_zero(timeline)
     return since, max((int(end) for end in ends if end is not None), default=since)
 
 
@@ -155,16 +155,17 @@ def _levels(lane: PictureLane, step: tuple[int, int]) -> Iterator[LevelColumns]:
 
     A row without that width shows its next finer segments: it has few.
     """
-    rows = [[(0, row), *levels(row)] for row in lane.rows]
+    levels_of_rows = [[(0, row), *levels(row)] for row in lane.rows]
     columns_of = _timed if lane.kind == "summary" else _spans
     finest = [columns_of(lane, row) for row in lane.rows]
     columns = _merged(finest)
     yield LevelColumns(
         width=0, columns=columns, exposed=lane.exposed, borders=_borders(columns, step)
     )
-    for width in sorted({width for found in rows for width, _ in found if width}):
+    for width in sorted({width for of_row in levels_of_rows for width, _ in of_row if width}):
         chosen = [
-            max((each for each in found if each[0] <= width), key=itemgetter(0)) for found in rows
+            max((each for each in of_row if each[0] <= width), key=itemgetter(0))
+            for of_row in levels_of_rows
         ]
         yield LevelColumns(
             width=width, columns=_merged([_timed(lane, segments) for _, segments in chosen])

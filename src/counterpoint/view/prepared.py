@@ -22,7 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from counterpoint.core.documents import cache_directory, parse_json
+from counterpoint.core.cache import cache_directory
+from counterpoint.core.parsing import parse_json
 from counterpoint.view.page import FORMAT, LivePage
 
 _MOST_FILES: Final = 10_000
@@ -75,17 +76,17 @@ def key_of(paths: Sequence[str], options: Mapping[str, object]) -> str | None:
 
     None: nothing is kept, because a path is none on this machine, or holds too many files.
     """
-    found: list[tuple[str, int, int]] = []
+    files: list[tuple[str, int, int]] = []
     for path in paths:
         try:
             for file in _files(Path(path)):
                 stat = file.stat()
-                found.append((str(file.resolve()), stat.st_size, stat.st_mtime_ns))
-                if len(found) > _MOST_FILES:
+                files.append((str(file.resolve()), stat.st_size, stat.st_mtime_ns))
+                if len(files) > _MOST_FILES:
                     return None
         except OSError:
             return None
-    parts = [FORMAT, _code(), sorted(options.items()), list(paths), found]
+    parts = [FORMAT, _code(), sorted(options.items()), list(paths), files]
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
 
 

@@ -73,10 +73,10 @@ def pieces(start: Longs, end: Longs, kind: Kinds, op: Numbers, classes: int) -> 
 
 def levels(finest: Segments) -> list[tuple[int, Segments]]:
     """Return the coarser levels of a lane, the finest first, with the widths of their buckets."""
-    found: list[tuple[int, Segments]] = []
+    wider: list[tuple[int, Segments]] = []
     below = finest
     if len(finest) <= _FEW:
-        return found
+        return wider
     extent = int(finest.end[-1] - finest.start[0])
     width = _FINEST
     while width * BASE < extent // len(finest):
@@ -85,9 +85,9 @@ def levels(finest: Segments) -> list[tuple[int, Segments]]:
         coarser = _coarser(below, width, most=len(below) // _GAIN)
         if coarser is not None:
             below = coarser
-            found.append((width, below))
+            wider.append((width, below))
         width *= BASE
-    return found
+    return wider
 
 
 def coarsen(fine: Segments, width: int) -> Segments:
@@ -142,13 +142,13 @@ def _sums(fine: Segments, first: Longs, start: Longs, end: Longs) -> Segments:
     """Sum up groups of segments, the first rows of which are given."""
     most = np.maximum.reduceat(fine.longest, first)
     # Of equally long pieces the first.
-    found = np.flatnonzero(fine.longest == np.repeat(most, np.diff(first, append=len(fine))))
+    longest = np.flatnonzero(fine.longest == np.repeat(most, np.diff(first, append=len(fine))))
     return Segments(
         start=start,
         end=end,
         times=np.add.reduceat(fine.times, first, axis=1),
         count=np.add.reduceat(fine.count, first),
-        op=fine.op[found[np.searchsorted(found, first)]],
+        op=fine.op[longest[np.searchsorted(longest, first)]],
         longest=most,
     )
 

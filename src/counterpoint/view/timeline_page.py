@@ -114,8 +114,8 @@ class TimelinePage:
     @property
     def _range_ms(self) -> list[float] | None:
         """The range of a predicted step; null of a measured one, or where it is not known."""
-        found = self.timeline.predicted_range
-        return None if found is None else [found.low * 1e3, found.high * 1e3]
+        predicted = self.timeline.predicted_range
+        return None if predicted is None else [predicted.low * 1e3, predicted.high * 1e3]
 
     def _devices(self) -> list[dict[str, Any]]:
         several = len(self.timeline.hosts) > 1
@@ -155,22 +155,22 @@ class TimelinePage:
             .head(_MOST_RUNS)
             .sort("start_ps")
         )
-        found = own.group_by("program", maintain_order=True).agg(
+        programs = own.group_by("program", maintain_order=True).agg(
             pl.col("start_ps") - since, pl.col("end_ps") - since
         )
         names = [entry.name for entry in self.timeline.programs]
         return [
             {"name": names[program], "start": start, "end": end}
-            for program, start, end in found.rows()
+            for program, start, end in programs.rows()
         ]
 
     def _phases(self, since: int) -> dict[str, list[Any]]:
         """Return the phases of the first device that computes, as stretches of its kernels."""
-        found: dict[str, list[Any]] = {"phase": [], "start": [], "end": []}
+        phases: dict[str, list[Any]] = {"phase": [], "start": [], "end": []}
         ops, spans = self.timeline.ops, self.timeline.spans
         names = ops["phase"].drop_nulls().unique().sort()
         if len(names) <= 1 or spans.is_empty():
-            return found
+            return phases
         phase_of = ops.select(
             pl.when(pl.col("lane") == Lane.COMPUTE)
             .then(pl.col("phase").replace_strict(names, range(len(names)), default=None))
@@ -182,9 +182,9 @@ class TimelinePage:
         known = phase >= 0
         start = own["start_ps"].to_numpy()[known] - since
         stretches = _stretches(phase[known], start, start + own["dur_ps"].to_numpy()[known])
-        found["phase"] = [names[number] for number in stretches[0].tolist()]
-        found["start"], found["end"] = stretches[1].tolist(), stretches[2].tolist()
-        return found
+        phases["phase"] = [names[number] for number in stretches[0].tolist()]
+        phases["start"], phases["end"] = stretches[1].tolist(), stretches[2].tolist()
+        return phases
 
     def _memory(self, since: int, end: int) -> list[dict[str, Any]]:
         """Return what the allocator of each device gave out; of close changes the highest stays."""
@@ -268,11 +268,11 @@ class TimelinePage:
     @property
     def worst_places(self) -> dict[int, list[int]]:
         """When, by track, what each finding opens at begins."""
-        found: dict[int, list[int]] = {}
+        starts: dict[int, list[int]] = {}
         for finding in self._finding_places(extent(self.timeline)[0]):
             for place in finding["places"][:1]:
-                found.setdefault(place["track"], []).append(place["start"])
-        return found
+                starts.setdefault(place["track"], []).append(place["start"])
+        return starts
 
     @property
     def _kinds_of_places(self) -> tuple[tuple[str, Callable[[int, str, int], _Place | None]], ...]:
@@ -303,10 +303,10 @@ class TimelinePage:
         return _place(self._track_of.get((None, event["line"])), event, op, what, since)
 
     def _transfer(self, row: int, what: str, since: int) -> _Place | None:
-        found = self._transfers.filter(pl.col("row") == row)
-        if found.is_empty():
+        rows = self._transfers.filter(pl.col("row") == row)
+        if rows.is_empty():
             return None
-        transfer = found.row(0, named=True)
+        transfer = rows.row(0, named=True)
         first = len(self.timeline.ops) + len(self.timeline.host_names)
         op = first + transfer_names(self.timeline).index(transfer["name"])
         track = self._track_of.get((transfer["host"], transfer["action"]))

@@ -47,16 +47,16 @@ def compiled_program(workload: Workload, target: Target, say: Say) -> Program:
 
 
 def with_predictions(
-    found: Recommendation, workload: Workload, target: Target, say: Say
+    recommendation: Recommendation, workload: Workload, target: Target, say: Say
 ) -> Recommendation:
     """Return the recommendation with the predicted effect of each flag, the best first.
 
     For another goal than speed, a flag may cost time; it only has to compile.
     """
-    flags = [line for line in found.lines if line.line.channel is Channel.XLA_FLAGS]
-    others = [line for line in found.lines if line.line.channel is not Channel.XLA_FLAGS]
+    flags = [line for line in recommendation.lines if line.line.channel is Channel.XLA_FLAGS]
+    others = [line for line in recommendation.lines if line.line.channel is not Channel.XLA_FLAGS]
     if not flags:
-        return found
+        return recommendation
     say(f"predicting {len(flags)} flags one by one")
     prediction = predict(
         workload, target=target, candidates=[_variant([line]) for line in flags], say=say
@@ -65,7 +65,7 @@ def with_predictions(
     kept: list[RecommendedLine] = []
     dropped: list[DroppedLine] = []
     for trial in _trials(flags, prediction):
-        line, why = _judged(trial, base, for_speed=found.situation.goal == "speed")
+        line, why = _judged(trial, base, for_speed=recommendation.situation.goal == "speed")
         if why is None:
             kept.append(line)
         else:
@@ -79,9 +79,9 @@ def with_predictions(
     elif kept:
         together = kept[0].effect
     return replace(
-        found,
+        recommendation,
         lines=(*kept, *others),
-        dropped=(*dropped, *found.dropped),
+        dropped=(*dropped, *recommendation.dropped),
         together=together,
     )
 

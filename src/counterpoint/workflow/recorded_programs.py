@@ -21,16 +21,16 @@ def recorded_programs(
     took = pl.col("end_ps") - pl.col("start_ps")
     ran = timeline.runs.group_by("program").agg(took.sum().alias("ps"))
     free: list[int] = ran.sort("ps", "program", descending=[True, False])["program"].to_list()
-    found: list[int | None] = [None] * len(programs)
+    numbers: list[int | None] = [None] * len(programs)
     for is_it in (_is_build, _has_name):
         for at, program in enumerate(programs):
             number = next((it for it in free if is_it(timeline, it, program)), None)
-            if found[at] is None and number is not None:
-                found[at] = number
+            if numbers[at] is None and number is not None:
+                numbers[at] = number
                 free.remove(number)
-    if found[main] is None and timeline.step_program in free:
-        found[main] = timeline.step_program
-    return found
+    if numbers[main] is None and timeline.step_program in free:
+        numbers[main] = timeline.step_program
+    return numbers
 
 
 def _is_build(timeline: Timeline, number: int, program: Program) -> bool:

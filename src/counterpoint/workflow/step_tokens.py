@@ -35,7 +35,7 @@ def tokens_of_program(workload: Workload) -> TokensInStep | None:
     main = _MAIN.search(text)  # only StableHLO has it
     if main is None or _BACKWARD not in text:
         return None
-    activations = {tuple(map(int, found)) for found in _VECTORS.findall(text)}
+    activations = {tuple(map(int, sizes)) for sizes in _VECTORS.findall(text)}
     counted = [
         (math.prod(shape[:-1]) * length, shape, kind)
         for shape, kind in _batches(main[1])

@@ -105,11 +105,11 @@ def find_subject(
     source: Workload | Program | Path | str, program: str | None = None, *, tpus: bool = False
 ) -> PredictionSubject:
     """Find the step in a path, or the module of that name; with `tpus`, also one made for TPUs."""
-    found = _found(source, program, tpus=tpus)
-    return found if tpus and found.on_tpus else _checked(found)
+    subject = _subject(source, program, tpus=tpus)
+    return subject if tpus and subject.on_tpus else _checked(subject)
 
 
-def _found(
+def _subject(
     source: Workload | Program | Path | str, program: str | None, *, tpus: bool
 ) -> PredictionSubject:
     if isinstance(source, Program):
@@ -195,15 +195,18 @@ def require_source(source: Path | str) -> None:
 
 def _recorded(path: Path, module: str | None, *, tpus: bool) -> PredictionSubject:
     """Return the program that a profile embeds: scheduled already."""
-    found = find_recorded(path, module)
-    if found.platform == "cpu" or (found.platform == "tpu" and not tpus):
+    recorded = find_recorded(path, module)
+    if recorded.platform == "cpu" or (recorded.platform == "tpu" and not tpus):
         raise InputError(
-            f"{path}: {found.program.name} was made for {found.platform.upper()}s",
+            f"{path}: {recorded.program.name} was made for {recorded.platform.upper()}s",
             why=_OTHERS,
             next=_LOWER,
         )
     return PredictionSubject(
-        name=found.program.name, origin=str(path), program=found.program, others=found.others
+        name=recorded.program.name,
+        origin=str(path),
+        program=recorded.program,
+        others=recorded.others,
     )
 
 
@@ -272,7 +275,7 @@ def run_subject(  # noqa: PLR0913  as of `lower_command`
     )
     workload = load_workload(lowered.directory, lowered.name)
     subject = _of_workload(workload)
-    found = replace(
+    described = replace(
         subject,
         origin=" ".join(as_typed(command)),
         settings=_own_settings(lowered.xla_flags, lowered.variables),
@@ -291,13 +294,13 @@ def run_subject(  # noqa: PLR0913  as of `lower_command`
         main=lowered.main,
     )
     if target.tpu is None:
-        _checked(found)
+        _checked(described)
     if keep is not None:
-        kept = found.notes
-        if found.cycle:
-            kept = (f"an iteration runs other programs, too: this is {found.name} alone", *kept)
-        keep_program(keep, workload.program, found.origin, found.settings, kept)
-    return found
+        kept = described.notes
+        if described.cycle:
+            kept = (f"an iteration runs other programs, too: this is {described.name} alone", *kept)
+        keep_program(keep, workload.program, described.origin, described.settings, kept)
+    return described
 
 
 def _tokens(command: Sequence[str], module: str, devices: int) -> TokensInStep | None:

@@ -136,8 +136,8 @@ def _line(kind: str, seconds: float, name: str | None, now_s: float) -> dict[str
 
 def module_name(name: str | None) -> str | None:
     """Return XLA's name for what JAX calls `jit(step)`; a bare function is not yet a module."""
-    found = re.match(r"(\w+)\((.*)\)$", name or "")
-    return re.sub(r"[^\w.-]", "_", f"{found[1]}_{found[2]}") if found else None
+    match = re.match(r"(\w+)\((.*)\)$", name or "")
+    return re.sub(r"[^\w.-]", "_", f"{match[1]}_{match[2]}") if match else None
 
 
 _OWN = os.path.dirname(os.path.realpath(__file__)) + os.sep  # noqa: PTH120  no pathlib in a hot path

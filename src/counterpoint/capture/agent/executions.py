@@ -58,8 +58,8 @@ class Executions:
     @property
     def count(self) -> int:
         """Number of steps of the leading function that began."""
-        found = self._iterations.get(self._leading)
-        return 0 if found is None else 1 + found.count  # with the call that compiled
+        iterations = self._iterations.get(self._leading)
+        return 0 if iterations is None else 1 + iterations.count  # with the call that compiled
 
     def count_of(self, name: str) -> int:
         """Return the number of executions of functions of this name."""

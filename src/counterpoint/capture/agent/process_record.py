@@ -105,13 +105,13 @@ def plugin_versions() -> dict[str, str]:
     """Return versions of the packages that are installed with jaxlib."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for name in _PLUGINS.split():
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def backend_is_up() -> bool:
@@ -152,11 +152,11 @@ def memory_limit(jax: ModuleType | None) -> dict[str, int]:
 
 def _of_devices(jax: ModuleType | None, figure: str) -> dict[str, int]:
     """Return one statistic of each device's allocator, as `device <id>`."""
-    found: dict[str, int] = {}
+    by_device: dict[str, int] = {}
     for device in jax.local_devices() if jax is not None else ():
         stats: dict[str, int] = {}
         with suppress(Exception):  # not every backend has statistics, and some raise instead
             stats = device.memory_stats() or {}
         if figure in stats:
-            found[f"device {device.id}"] = stats[figure]
-    return found
+            by_device[f"device {device.id}"] = stats[figure]
+    return by_device

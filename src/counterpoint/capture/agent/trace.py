@@ -226,8 +226,8 @@ def _remove_half(directory: Path, message: str) -> None:
 def _files(directory: Path) -> dict[Path, int]:
     """Return profiles with their write times: two within a second have the same name."""
     patterns = ("plugins/profile/*/*.xplane.pb*", "plugins/profile/*/*.xplane.riegeli")
-    found = (path for pattern in patterns for path in directory.glob(pattern))
-    return {path: path.stat().st_mtime_ns for path in found}
+    profiles = (path for pattern in patterns for path in directory.glob(pattern))
+    return {path: path.stat().st_mtime_ns for path in profiles}
 
 
 def _in_words(error: Exception) -> NoProfileError:

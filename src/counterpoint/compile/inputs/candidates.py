@@ -48,20 +48,20 @@ class CandidateModule:
     stem: str = ""
 
 
-def candidates(found: Iterable[Artifact]) -> list[CandidateModule]:
+def candidates(artifacts: Iterable[Artifact]) -> list[CandidateModule]:
     """Return the modules among these files, as they were before XLA's passes.
 
     A module that JAX lowered is preferred to XLA's dump of it: it is the same program, but closer
     to what was compiled.
     """
-    files = list(found)
+    files = list(artifacts)
     lowered = [candidate for artifact in files if (candidate := _lowered(artifact))]
     return lowered or [candidate for artifact in files if (candidate := _dumped(artifact))]
 
 
-def scheduled_places(found: Iterable[Artifact]) -> list[str]:
+def scheduled_places(artifacts: Iterable[Artifact]) -> list[str]:
     """Return the locations of modules after XLA's passes, which can't be compiled again."""
-    return [artifact.place for artifact in found if is_scheduled(artifact)]
+    return [artifact.place for artifact in artifacts if is_scheduled(artifact)]
 
 
 def is_scheduled(artifact: Artifact) -> bool:
@@ -69,21 +69,21 @@ def is_scheduled(artifact: Artifact) -> bool:
     return _SCHEDULED.search(artifact.name) is not None
 
 
-def ranked(found: Iterable[CandidateModule]) -> list[CandidateModule]:
+def ranked(modules: Iterable[CandidateModule]) -> list[CandidateModule]:
     """Return the largest by FLOPs first, then by size; one compile per module."""
-    found = list(found)
-    largest = max((candidate.artifact.size for candidate in found), default=0)
+    modules = list(modules)
+    largest = max((candidate.artifact.size for candidate in modules), default=0)
     weigh: Callable[[CandidateModule], tuple[float, int]] = partial(_weight, largest)
     best: dict[str, CandidateModule] = {}
-    for candidate in sorted(found, key=weigh, reverse=True):
+    for candidate in sorted(modules, key=weigh, reverse=True):
         best.setdefault(candidate.name, candidate)
     return list(best.values())
 
 
 def _lowered(artifact: Artifact) -> CandidateModule | None:
     for pattern in _LOWERED_NAMES:
-        if found := pattern.fullmatch(artifact.name):
-            parts = found.groupdict()
+        if match := pattern.fullmatch(artifact.name):
+            parts = match.groupdict()
             return CandidateModule(
                 parts["name"], ProgramForm.MLIR, artifact, parts.get("stem") or ""
             )
@@ -91,11 +91,11 @@ def _lowered(artifact: Artifact) -> CandidateModule | None:
 
 
 def _dumped(artifact: Artifact) -> CandidateModule | None:
-    found = _DUMPED.fullmatch(artifact.name)
-    if found is None:
+    match = _DUMPED.fullmatch(artifact.name)
+    if match is None:
         return None
-    form = ProgramForm.HLO_TEXT if found[3] == "txt" else ProgramForm.HLO_PROTO
-    return CandidateModule(found[2], form, artifact, found[1])
+    form = ProgramForm.HLO_TEXT if match[3] == "txt" else ProgramForm.HLO_PROTO
+    return CandidateModule(match[2], form, artifact, match[1])
 
 
 def _weight(largest: int, candidate: CandidateModule) -> tuple[float, int]:
@@ -117,8 +117,8 @@ def lowered_flops(data: bytes) -> float:
     M*N*K.
     """
     total = 0.0
-    for found in _DOT.finditer(data):
-        total += 2 * math.sqrt(math.prod(_elements(part) for part in found.groups()))
+    for match in _DOT.finditer(data):
+        total += 2 * math.sqrt(math.prod(_elements(part) for part in match.groups()))
     return total
 
 
@@ -137,11 +137,11 @@ def hlo_flops(program: Program) -> float:
 
 def counts(data: bytes) -> tuple[int, int]:
     """Return replicas and partitions of a module in StableHLO text; 1 if not specified."""
-    found = dict(_COUNT.findall(data[:_HEAD]))
-    return int(found.get(b"replicas", 1)), int(found.get(b"partitions", 1))
+    by_name = dict(_COUNT.findall(data[:_HEAD]))
+    return int(by_name.get(b"replicas", 1)), int(by_name.get(b"partitions", 1))
 
 
 def symbol(data: bytes) -> str | None:
     """Return the name of a module in StableHLO text."""
-    found = _SYMBOL.search(data[:_HEAD])
-    return found[1].decode() if found else None
+    match = _SYMBOL.search(data[:_HEAD])
+    return match[1].decode() if match else None

@@ -45,10 +45,10 @@ def names_function(text: str) -> bool:
 
 def split_function(text: str, cwd: Path | None = None) -> tuple[str, str]:
     """Return the file or module of a function, and its name; raise if there is no such file."""
-    found = _PLACE.fullmatch(text)
-    if found is None:
+    match = _PLACE.fullmatch(text)
+    if match is None:
         raise UsageError(f"{text}: not of the form file.py:function", next="file.py:make_step")
-    home, name = found["home"], found["name"]
+    home, name = match["home"], match["name"]
     if home.endswith(".py") and not (cwd or Path()).joinpath(home).is_file():
         raise InputError(
             f"{home}: no such file",

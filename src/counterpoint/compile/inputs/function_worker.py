@@ -45,7 +45,7 @@ def main(directory: Path, home: str, name: str, devices: int) -> int:
     is_imported = False
     try:
         when_loaded("jax", lambda: watch_training(_refuse))
-        make = _found(home, name)
+        make = _named_function(home, name)
         is_imported = True
         with absent_device():
             workload = _workload(_called(make, name, devices))
@@ -76,11 +76,11 @@ def main(directory: Path, home: str, name: str, devices: int) -> int:
     return 0
 
 
-def _found(home: str, name: str) -> Callable[..., Made]:
+def _named_function(home: str, name: str) -> Callable[..., Made]:
     module = _module(home)
-    found = getattr(module, name, None)
-    if callable(found):
-        return cast("Callable[..., Made]", found)
+    function = getattr(module, name, None)
+    if callable(function):
+        return cast("Callable[..., Made]", function)
     own = getattr(module, "__name__", None)  # excludes functions that it imports
     functions = {
         function_name: value

@@ -36,11 +36,11 @@ def load_scheduled(path: Path | str, module: str | None = None) -> Program | Non
     Of several it is the one with the most FLOPs, or the one of that name.
     """
     path = Path(path)
-    found = artifacts_of(path)
-    if len(found) == 1 and path.is_file():
-        return _scheduled_program(found[0])
-    files = [artifact for artifact in found if is_scheduled(artifact)]
-    if not files or candidates(found):
+    artifacts = artifacts_of(path)
+    if len(artifacts) == 1 and path.is_file():
+        return _scheduled_program(artifacts[0])
+    files = [artifact for artifact in artifacts if is_scheduled(artifact)]
+    if not files or candidates(artifacts):
         return None
     return _chosen_program(path, [_with_text(artifact.read()) for artifact in _once(files)], module)
 

@@ -142,12 +142,12 @@ def form_of(data: bytes) -> ProgramForm | None:
     return ProgramForm.HLO_PROTO if b"\x00" in head else None
 
 
-def _chosen(path: Path, found: list[Artifact], wanted: str | None) -> Workload:
-    modules = ranked(candidates(found))
+def _chosen(path: Path, artifacts: list[Artifact], wanted: str | None) -> Workload:
+    modules = ranked(candidates(artifacts))
     if not modules:
-        raise _nothing(path, found)
+        raise _nothing(path, artifacts)
     chosen = modules[0] if wanted is None else _named(path, modules, wanted)
-    beside = {artifact.name: artifact for artifact in found}
+    beside = {artifact.name: artifact for artifact in artifacts}
     return _workload(
         chosen,
         as_text(chosen.artifact.read(), chosen.artifact.place),
@@ -155,7 +155,7 @@ def _chosen(path: Path, found: list[Artifact], wanted: str | None) -> Workload:
         autotuned=_companion(chosen, beside, "autotune_results.pbtxt"),
         options=_options(_companion(chosen, beside, "debug_options")),
         others=tuple(candidate.name for candidate in modules if candidate is not chosen),
-        scheduled=tuple(artifact for artifact in found if _is_scheduled_form(chosen, artifact)),
+        scheduled=tuple(artifact for artifact in artifacts if _is_scheduled_form(chosen, artifact)),
     )
 
 
@@ -202,8 +202,8 @@ def _options(reported: bytes | None) -> dict[str, str]:
     }
 
 
-def _nothing(path: Path, found: list[Artifact]) -> InputError:
-    places = scheduled_places(found)
+def _nothing(path: Path, artifacts: list[Artifact]) -> InputError:
+    places = scheduled_places(artifacts)
     if places:
         return InputError(
             f"{path}: contains only already scheduled modules, such as {places[0]}",
@@ -266,12 +266,12 @@ def _head(chosen: CandidateModule, data: bytes) -> _Head:
 def _head_of_text(data: bytes) -> _Head:
     """Parse the first line of a module; the compiler parses the rest."""
     line = data[data.index(_HLO_TEXT) :].partition(b"\n")[0].decode(errors="replace")
-    found = dict(_IN_HEAD.findall(line))
+    fields = dict(_IN_HEAD.findall(line))
     return _Head(
         name=re.split(r"[,\s]", line.split(maxsplit=1)[1])[0],
-        replicas=int(found.get("replica_count", 1)),
-        partitions=int(found.get("num_partitions", 1)),
-        is_scheduled="is_scheduled" in found,
+        replicas=int(fields.get("replica_count", 1)),
+        partitions=int(fields.get("num_partitions", 1)),
+        is_scheduled="is_scheduled" in fields,
     )
 
 

@@ -1,7 +1,7 @@
 """Loads a package into every Python that a command starts, before the command's own code.
 
 `injected` returns the variables. PYTHONPATH then contains `site`, whose `sitecustomize.py` Python
-imports when it starts; that loads `arrival.py`, then the package by its path, and calls its
+imports when it starts; that loads `import_hook.py`, then the package by its path, and calls its
 `enter(when_loaded, keep_variables)`, of which the second makes a `KeptVariables`. The interpreter
 may be older than ours and without Counterpoint, so all injected code uses only the standard
 library, runs on Python 3.9, and imports relatively.
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.injection.arrival import when_loaded as when_loaded
+from counterpoint.core.injection.import_hook import when_loaded as when_loaded
 from counterpoint.core.injection.variables import FLAG_VARIABLES as FLAG_VARIABLES
 from counterpoint.core.injection.variables import NOTED as NOTED
 from counterpoint.core.injection.variables import PROGRAM as PROGRAM

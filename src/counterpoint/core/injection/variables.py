@@ -49,15 +49,15 @@ def flags_in(text: str, variable: str = "XLA_FLAGS") -> dict[str, str]:
 
 def flag_pairs(text: str, variable: str = "XLA_FLAGS") -> list[tuple[str, str]]:
     """Parse the flags in a variable's text, repeats included."""
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     at = 0
     while match := _FLAG.match(text, at):
         if match[1] is not None:
-            found.append((match[1], _plain(match[2] or "")))
+            pairs.append((match[1], _plain(match[2] or "")))
         elif variable == "XLA_FLAGS":
             break
         at = match.end()
-    return found
+    return pairs
 
 
 def _plain(value: str) -> str:
@@ -159,10 +159,10 @@ class KeptVariables:
 
     def _noted(self, instead: Mapping[str, str | None]) -> dict[str, str]:
         """Return a copy of the variables whose changes matter."""
-        found = {**os.environ, **self._read, **instead}
+        variables = {**os.environ, **self._read, **instead}
         return {
             name: value
-            for name, value in found.items()
+            for name, value in variables.items()
             if value is not None and (name.startswith(NOTED) or name in self._variables)
         }
 
@@ -185,10 +185,10 @@ class KeptVariables:
     def _changes(self) -> dict[str, str | None]:
         """Return the noted variables that something changed before Python started."""
         names = {name for name in (*os.environ, *self._passed) if name.startswith(NOTED)}
-        found = {name: os.environ.get(name) for name in sorted(names) if not self._is_hidden(name)}
+        values = {name: os.environ.get(name) for name in sorted(names) if not self._is_hidden(name)}
         return {
             name: value
-            for name, value in found.items()
+            for name, value in values.items()
             if value != self._passed.get(name) and is_noted(name, value)
         }
 

@@ -46,8 +46,8 @@ def price_within(
         return price_around(
             _launch(), 1.0, PriceSource.ANALYTIC, PriceFamily.DOMAIN, "nothing to send", "latency"
         )
-    found = None if bus else _from_table(kind, size, ranks, target, pattern)
-    return found or _from_model(kind, size, ranks, target, bus)
+    in_table = None if bus else _from_table(kind, size, ranks, target, pattern)
+    return in_table or _from_model(kind, size, ranks, target, bus)
 
 
 def machine(target: Target, nic_bytes_per_s: float = 0.0, bus: bool = False) -> NcclMachine:
@@ -110,8 +110,8 @@ def _from_model(kind: str, size: int, ranks: int, target: Target, bus: bool) -> 
         how, seconds = "point to point", latency + transfer
         bound = "latency" if latency > transfer else "bandwidth"
     else:
-        found = estimates(kind, size, NcclGroup(ranks, 1, ranks), machine(target, bus=bus))
-        best = min(found, key=lambda estimate: estimate.seconds)
+        choices = estimates(kind, size, NcclGroup(ranks, 1, ranks), machine(target, bus=bus))
+        best = min(choices, key=lambda estimate: estimate.seconds)
         how, seconds, bound = f"{best.algorithm} {best.protocol}", best.seconds, best.bound_by
     reach = _LATENCY_REACH if bound == "latency" else _FORMULA_REACH
     joined = "PCIe" if bus and links.domain_bytes_per_s else links.generation
@@ -127,11 +127,11 @@ def _table(name: str) -> dict[tuple[str, str], tuple[_TableRow, ...]]:
     for line in measured_lines(name):
         kind, ranks, layout, points = line.split(",")
         pairs = (point.split("=") for point in points.split())
-        found = curve((int(size), float(us) * 1e-6) for size, us in pairs)
+        measured = curve((int(size), float(us) * 1e-6) for size, us in pairs)
         pattern = layout if kind == "collective-permute" else ""
         groups = int(layout) if not pattern else 1
-        rows.setdefault((kind, pattern), []).append(_TableRow(int(ranks), groups, found))
-    return {key: tuple(found) for key, found in rows.items()}
+        rows.setdefault((kind, pattern), []).append(_TableRow(int(ranks), groups, measured))
+    return {key: tuple(of_kind) for key, of_kind in rows.items()}
 
 
 # Measured with nccl-tests on H100s: all-to-all reaches this share of a ring's rate, because its
@@ -153,10 +153,10 @@ def price_across(kind: str, size: int, where: Placement, target: Target, scalars
         fastest = best
     else:
         group = NcclGroup(where.ranks, where.domains, where.local)
-        found = list(estimates(kind, size, group, domain_machine))
-        fastest = min(found, key=lambda estimate: estimate.seconds)
+        choices = list(estimates(kind, size, group, domain_machine))
+        fastest = min(choices, key=lambda estimate: estimate.seconds)
         best = min(
-            (estimate for estimate in found if not estimate.optimistic),
+            (estimate for estimate in choices if not estimate.optimistic),
             key=lambda estimate: estimate.seconds,
         )
     how = f"{best.algorithm} {best.protocol}, {where}".replace(" ,", ",")
@@ -172,8 +172,8 @@ def price_across(kind: str, size: int, where: Placement, target: Target, scalars
 def price_pair(size: int, nic_bytes_per_s: float, scalars: Scalars) -> Price:
     """Price one rank's message to another across the network."""
     nic = nic_bytes_per_s * min(scalars.network.value, 1.0) * _PAIR
-    found = NcclEstimate("pair", "Simple", _BASE_S, size / nic)
-    return _price(found, found, f"pairs, {nic / 1e9:.3g} GB/s each", scalars)
+    estimate = NcclEstimate("pair", "Simple", _BASE_S, size / nic)
+    return _price(estimate, estimate, f"pairs, {nic / 1e9:.3g} GB/s each", scalars)
 
 
 def _all_to_all(size: int, where: Placement, nic: float, target: Target) -> NcclEstimate:

@@ -123,16 +123,16 @@ _LargestSizes = dict[str, dict[Placement, int]]
 
 
 def _largest_sizes(program: Program, target: Target) -> _LargestSizes:
-    found: _LargestSizes = {}
+    by_kind: _LargestSizes = {}
     for instruction in program.instructions:
         communication = None if is_done(instruction) else collective(program, instruction)
         kind = instruction.opcode.removesuffix("-start").removeprefix("ragged-")
         if communication is None or kind not in KINDS:
             continue
-        sizes = found.setdefault(kind, {})
+        sizes = by_kind.setdefault(kind, {})
         for where in _where(program, instruction, kind, target):
             sizes[where] = max(sizes.get(where, 0), communication.bytes or 0)
-    return found
+    return by_kind
 
 
 def _where(program: Program, it: Instruction, kind: str, target: Target) -> tuple[Placement, ...]:

@@ -46,12 +46,12 @@ class Placement:
 def placements(program: Program, instruction: Instruction, target: Target) -> tuple[Placement, ...]:
     """Return the distinct placements among an instruction's groups."""
     key = ("placements", _groups_of(instruction), target)
-    found = program.answers.get(key)
-    if found is None:
+    answer = program.answers.get(key)
+    if answer is None:
         groups = device_groups(program, instruction)
         groups = groups or (tuple(range(program.num_partitions * program.num_replicas)),)
-        found = program.answers[key] = place(groups, target)
-    return found
+        answer = program.answers[key] = place(groups, target)
+    return answer
 
 
 def _groups_of(instruction: Instruction) -> tuple[object, ...]:

@@ -40,8 +40,8 @@ def price_collective(
 
     Transfers between host and device (`is_host_transfer`) are not collectives.
     """
-    found = collective(program, instruction)
-    if found is None:
+    communication = collective(program, instruction)
+    if communication is None:
         return None
     if is_done(instruction):
         return FREE
@@ -49,9 +49,9 @@ def price_collective(
     if kind not in KINDS:
         return _all_inside(program, instruction, target, scalars, tables)
     if kind in PAIRWISE:
-        return _pairwise(program, instruction, found.bytes, target, scalars, tables)
+        return _pairwise(program, instruction, communication.bytes, target, scalars, tables)
     prices = [
-        _grouped(kind, found.bytes, where, target, scalars, tables)
+        _grouped(kind, communication.bytes, where, target, scalars, tables)
         for where in placements(program, instruction, target)
     ]
     slowest = max(prices, key=lambda price: price.seconds)

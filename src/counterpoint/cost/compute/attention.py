@@ -169,8 +169,8 @@ def _kernel_products(description: str) -> float:
 
 
 def _arrays(program: Program, instruction: Instruction) -> list[Shape]:
-    found = [operand.shape for operand in program.operands(instruction)]
-    return [shape for shape in found if shape.dtype.startswith(("f", "bf")) and shape.dims]
+    shapes = [operand.shape for operand in program.operands(instruction)]
+    return [shape for shape in shapes if shape.dtype.startswith(("f", "bf")) and shape.dims]
 
 
 def _type(shape: Shape) -> str:
@@ -192,64 +192,68 @@ def price_attention(
     program: Program, instruction: Instruction, machine: ComputeDevice
 ) -> Price | None:
     """Price attention; None if its shapes are unknown."""
-    found = attention_of(program, instruction)
-    if found is None or found.flops <= 0:
+    attention = attention_of(program, instruction)
+    if attention is None or attention.flops <= 0:
         return None
-    rate = attention_rate(found, machine)
-    if not found.fused:
+    rate = attention_rate(attention, machine)
+    if not attention.fused:
         rate *= 0.35
     moved = _bytes(program, instruction) / machine.memory_rate
-    seconds = _START_S + max(found.flops / rate, moved)
+    seconds = _START_S + max(attention.flops / rate, moved)
     reach = machine.scalars.attention.reach + _REACH
     price = price_around(
-        seconds, reach, PriceSource.ANALYTIC, PriceFamily.ATTENTION, _how(found, rate, machine)
+        seconds, reach, PriceSource.ANALYTIC, PriceFamily.ATTENTION, _how(attention, rate, machine)
     )
-    if found.mask != "unknown":
+    if attention.mask != "unknown":
         return price
     return Price(seconds, price.low, seconds * _GUESSED_MASK, price.source, price.family, price.how)
 
 
-def _how(found: Attention, rate: float, machine: ComputeDevice) -> str:
-    share = rate / machine.peak(found.dtype)
-    return f"{found}, {rate / 1e12:.0f} TFLOP/s, {share:.0%} of peak"
+def _how(attention: Attention, rate: float, machine: ComputeDevice) -> str:
+    share = rate / machine.peak(attention.dtype)
+    return f"{attention}, {rate / 1e12:.0f} TFLOP/s, {share:.0%} of peak"
 
 
-def attention_rate(found: Attention, machine: ComputeDevice) -> float:
+def attention_rate(attention: Attention, machine: ComputeDevice) -> float:
     """Return the FLOP/s that its kernel reaches."""
-    direction = "backward" if found.backward else "forward"
-    long = _BACKWARD_LONG if found.backward else _HOPPER_LONG
-    shape = _curve(direction, found) / long
+    direction = "backward" if attention.backward else "forward"
+    long = _BACKWARD_LONG if attention.backward else _HOPPER_LONG
+    shape = _curve(direction, attention) / long
     kernels = machine.kernels.attention
-    share = kernels.backward if found.backward else kernels.forward
+    share = kernels.backward if attention.backward else kernels.forward
     rate = machine.peak("bf16") * share * shape
-    if found.dtype == "f8":
+    if attention.dtype == "f8":
         rate *= kernels.f8
     # Fewer heads than cores leave cores idle: a block is 128 queries of one head.
-    blocks = found.batch * found.heads * -(-found.queries // 128)
+    blocks = attention.batch * attention.heads * -(-attention.queries // 128)
     filled = min(1.0, blocks / machine.cores)
     return rate * filled * machine.scalars.attention.value * machine.scalars.matmul.value
 
 
-def _curve(direction: str, found: Attention) -> float:
+def _curve(direction: str, attention: Attention) -> float:
     """Return TFLOP/s on H100 by sequence, head size and mask."""
-    causal = found.mask in {"causal", "unknown"}
-    full = _by_head(direction, "full", found)
+    causal = attention.mask in {"causal", "unknown"}
+    full = _by_head(direction, "full", attention)
     if not causal:
         return full
     # Masked rates are published only for forward: backward is assumed to have the same ratio.
-    return full * _by_head("forward", "causal", found) / _by_head("forward", "full", found, "128")
+    return (
+        full
+        * _by_head("forward", "causal", attention)
+        / _by_head("forward", "full", attention, "128")
+    )
 
 
-def _by_head(direction: str, mask: str, found: Attention, instead: str = "") -> float:
+def _by_head(direction: str, mask: str, attention: Attention, instead: str = "") -> float:
     table: dict[str, list[float]] = _published()[direction][mask]
     sizes = sorted(int(size) for size in table)
     if mask == "causal" or instead:
-        size = 256 if found.head > 192 else 128
+        size = 256 if attention.head > 192 else 128
     else:
-        size = min(sizes, key=lambda known_size: abs(math.log(known_size / max(1, found.head))))
-    value = _along(table.get(str(size), table["128"]), found.keys)
+        size = min(sizes, key=lambda known_size: abs(math.log(known_size / max(1, attention.head))))
+    value = _along(table.get(str(size), table["128"]), attention.keys)
     # Heads below 64 do not fill the matrix units.
-    return value * min(1.0, found.head / 64)
+    return value * min(1.0, attention.head / 64)
 
 
 def _along(values: Sequence[float], length: float) -> float:

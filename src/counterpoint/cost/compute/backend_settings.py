@@ -24,12 +24,12 @@ def _parsed(text: str) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        found: Any = json.loads(text)
+        value: Any = json.loads(text)
     except (ValueError, RecursionError):
         return _attributes(text)
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         return {}
-    config = cast(dict[str, Any], found)
+    config = cast(dict[str, Any], value)
     inner = config.get("custom_call_backend_config")
     if isinstance(inner, dict):
         settings: Any = cast(dict[str, Any], inner)

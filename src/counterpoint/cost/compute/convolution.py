@@ -24,14 +24,16 @@ def price_convolution(
     program: Program, instruction: Instruction, machine: ComputeDevice
 ) -> Price | None:
     """Price a convolution; None if its operations can't be counted."""
-    found = list(_convolutions(program, instruction))
-    counts = [flops(program, member) for member in found]
+    members = list(_convolutions(program, instruction))
+    counts = [flops(program, member) for member in members]
     operations = sum(count for count in counts if count)
     if not operations or None in counts:
         return None
-    read = [operand.shape.dtype for operand in program.operands(found[0]) if operand.shape.dims]
+    read = [operand.shape.dtype for operand in program.operands(members[0]) if operand.shape.dims]
     dtype = rate_type(read[0] if read else "bf16")
-    grouped = any(member.convolution and member.convolution.feature_groups > 1 for member in found)
+    grouped = any(
+        member.convolution and member.convolution.feature_groups > 1 for member in members
+    )
     kernels = machine.gemm(dtype)
     share = kernels.share * (_GROUPED if grouped else _SHARE) * machine.scalars.matmul.value
     rate = machine.peak(dtype) * share

@@ -63,22 +63,22 @@ def price_decomposition(
     shapes = [operand.shape for operand in program.operands(instruction)]
     if _SOLVE.search(described):
         return _solve(shapes, machine)
-    found = next((it for it in _KINDS if re.search(it.named, described)), None)
+    method = next((it for it in _KINDS if re.search(it.named, described)), None)
     matrices = max(
         (it for it in shapes if len(it.dims) > 1), key=lambda it: it.elements, default=None
     )
-    if found is None or matrices is None or not matrices.elements:
+    if method is None or matrices is None or not matrices.elements:
         return None
     side, other = sorted(matrices.dims[-2:])
     count = matrices.elements // (side * other)
-    small = count > 1 and side <= found.small
-    one_s = side * (found.small_column_s if small else found.column_s)
+    small = count > 1 and side <= method.small
+    one_s = side * (method.small_column_s if small else method.column_s)
     times = math.ceil(count / (machine.cores * _AT_ONCE)) if small else count
-    work = found.operations * side * matrices.elements / machine.peak(rate_type(matrices.dtype))
+    work = method.operations * side * matrices.elements / machine.peak(rate_type(matrices.dtype))
     moved = whole_bytes(program, instruction)
     once = moved / machine.memory_bytes_per_s
-    least = found.least * side * matrices.elements / machine.peak(_vector_type(matrices.dtype))
-    panels = moved * min(side, _PANEL) / 2 / machine.memory_rate if found.reads_panel else once
+    least = method.least * side * matrices.elements / machine.peak(_vector_type(matrices.dtype))
+    panels = moved * min(side, _PANEL) / 2 / machine.memory_rate if method.reads_panel else once
     how = "many at once" if small else "one after another"
     return Price(
         max(one_s * times + work / _LIKELY + panels, least),

@@ -127,8 +127,8 @@ def _shapes(program: Program, instruction: Instruction) -> tuple[Shape | None, S
 
 
 def _gemm_settings(instruction: Instruction) -> dict[str, Any]:
-    found = settings_of(instruction).get("gemm_backend_config")
-    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+    settings = settings_of(instruction).get("gemm_backend_config")
+    return cast(dict[str, Any], settings) if isinstance(settings, dict) else {}
 
 
 def _dimensions(

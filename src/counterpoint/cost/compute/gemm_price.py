@@ -89,13 +89,13 @@ _Points = Mapping[tuple[int, int, int, int], float]
 @cache
 def rates(table: str) -> Mapping[str, _Points]:
     """Return the FLOP/s that XLA measured on a chip, by type."""
-    found: dict[str, _Points] = {}
+    by_type: dict[str, _Points] = {}
     for line in measured_lines(table):
         kind, *values = line.split()
         points = itertools.product(BATCHES, AXIS, AXIS, AXIS)
         rated = (float(value) * 1e12 for value in values)
-        found[kind] = dict(zip(points, rated, strict=True))
-    return found
+        by_type[kind] = dict(zip(points, rated, strict=True))
+    return by_type
 
 
 @lru_cache(maxsize=4096)

@@ -66,10 +66,10 @@ def _matmul(
         own = price_registered(program, instruction, machine)
         if own is not None:
             return own
-    found = list(gemms(program, instruction))
-    if not found:
+    products = list(gemms(program, instruction))
+    if not products:
         return None
-    price = sum_of([price_gemm(gemm, machine, tables) for gemm in found])
+    price = sum_of([price_gemm(gemm, machine, tables) for gemm in products])
     if not instruction.opcode.startswith("fusion"):
         return price
     moved = bytes_accessed(program, instruction) or 0

@@ -87,10 +87,10 @@ class GemmTable:
 
     @cached_property
     def _by_type(self) -> dict[str, dict[Sizes, GemmRow]]:
-        found: dict[str, dict[Sizes, GemmRow]] = {}
+        by_type: dict[str, dict[Sizes, GemmRow]] = {}
         for row in self.rows:
-            found.setdefault(row.dtype, {})[row.batch, row.m, row.n, row.k] = row
-        return found
+            by_type.setdefault(row.dtype, {})[row.batch, row.m, row.n, row.k] = row
+        return by_type
 
 
 def _distance(row: GemmRow, wanted: Sizes) -> float:
@@ -130,13 +130,13 @@ def _delimiter(header: str) -> str:
 
 
 def _columns(path: Path, header: list[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    columns: dict[str, int] = {}
     for name, spellings in _SPELLINGS.items():
         known = [header.index(column) for column in spellings if column in header]
         if known:
-            found[name] = known[0]
+            columns[name] = known[0]
     measures = [column for column in (*_TIMES, *_RATES) if column in header]
-    missing = [column for column in ("m", "n", "k") if column not in found]
+    missing = [column for column in ("m", "n", "k") if column not in columns]
     if missing or not measures:
         lacking = [*missing, *([] if measures else ["a time or a rate"])]
         raise InputError(
@@ -144,8 +144,8 @@ def _columns(path: Path, header: list[str]) -> dict[str, int]:
             why=f"its columns are {', '.join(header) or 'none'}",
             next=_EXAMPLE,
         )
-    found[measures[0]] = header.index(measures[0])
-    return found
+    columns[measures[0]] = header.index(measures[0])
+    return columns
 
 
 def _row(path: Path, columns: dict[str, int], line: list[str], number: int) -> GemmRow:

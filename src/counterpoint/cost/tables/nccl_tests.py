@@ -131,10 +131,10 @@ def _tests(text: str) -> list[_Test]:
 
 
 def _row(line: str) -> _LogRow | None:
-    found = _ROW.search(line)
-    if found is None or not _TYPES.fullmatch(found[3]):
+    match = _ROW.search(line)
+    if match is None or not _TYPES.fullmatch(match[3]):
         return None
-    size, words = int(found[1]), found[4].split()
+    size, words = int(match[1]), match[4].split()
     for place in range(len(words) - 2):
         numbers = [_number(word) for word in words[place : place + 3]]
         if any(number is None for number in numbers):
@@ -210,8 +210,8 @@ def _ranks(
     by_ratio = _ranks_by_ratio(kind, ratio)
     if listed:
         # A truncated header still names the last rank; one rank of a shortened log does not.
-        found = max(listed) + 1 if members[0]["group"] in (None, "0") else len(listed)
-        return found if found > 1 or by_ratio is None else by_ratio
+        ranks = max(listed) + 1 if members[0]["group"] in (None, "0") else len(listed)
+        return ranks if ranks > 1 or by_ratio is None else by_ratio
     if by_ratio is not None:
         return by_ratio
     if per_process > 1:
@@ -230,9 +230,9 @@ def _ranks_by_ratio(kind: str, ratio: float | None) -> int | None:
     share = ratio / 2 if kind == "all-reduce" else ratio
     if not 0.4 < share < 0.999:
         return None
-    found = 1 / (1 - share)
-    whole = round(found)
-    return whole if abs(found - whole) < 0.05 * whole else None
+    ranks = 1 / (1 - share)
+    whole = round(ranks)
+    return whole if abs(ranks - whole) < 0.05 * whole else None
 
 
 def _nodes(members: list[re.Match[str]]) -> int:

@@ -72,7 +72,7 @@ class Axes:
 def placed(devices: Sequence[int], where: TpuSlice) -> Axes | None:
     """Return the axes that a group lies on by its devices' numbers; None if they fill no box."""
     chips = {device // where.tpu.devices for device in devices}
-    found: list[Axis] = []
+    axes: list[Axis] = []
     before = 1
     for side, ring in where.rings:
         at = sorted({chip // before % side for chip in chips})
@@ -81,21 +81,21 @@ def placed(devices: Sequence[int], where: TpuSlice) -> Axes | None:
         if at != [*range(at[0], at[-1] + 1, apart)]:
             return None
         if len(at) > 1:
-            found.append((len(at), ring and len(at) * apart == side, apart))
-    is_box = math.prod(length for length, _, _ in found) == len(chips) and max(chips) < before
-    return Axes(tuple(found)) if is_box else None
+            axes.append((len(at), ring and len(at) * apart == side, apart))
+    is_box = math.prod(length for length, _, _ in axes) == len(chips) and max(chips) < before
+    return Axes(tuple(axes)) if is_box else None
 
 
 def assumed(group: int, where: TpuSlice) -> Axes:
     """Return whole axes as far as they divide a group of so many, then a part of one: a line."""
     chips = max(1, min(group, where.devices) // where.tpu.devices)
-    found: list[Axis] = []
+    axes: list[Axis] = []
     for length, ring in sorted(where.rings, reverse=True):
         common = math.gcd(chips, length)
         if common > 1:
-            found.append((common, ring and common == length, 1))
+            axes.append((common, ring and common == length, 1))
             chips //= common
-    return Axes((*found, (chips, False, 1)) if chips > 1 else tuple(found))
+    return Axes((*axes, (chips, False, 1)) if chips > 1 else tuple(axes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +120,12 @@ def within_slice(
     """
     if group <= 1:
         return TransferTime(0.0, START_S, "one device")
-    found = placed(devices, where) if devices else None
-    if group <= where.tpu.devices and not (found and found.axes):
+    by_numbers = placed(devices, where) if devices else None
+    if group <= where.tpu.devices and not (by_numbers and by_numbers.axes):
         return TransferTime(
             size * _factor(kind, group) / _ON_CHIP_BYTES_PER_S, START_S, "devices of one chip"
         )
-    axes = found or assumed(group, where)
+    axes = by_numbers or assumed(group, where)
     link = where.tpu.link_bytes_per_s * LINK_SHARE / where.tpu.devices
     way = START_S + HOP_S * axes.hops * (2 if kind == "all-reduce" else 1)
     if kind in ("all-to-all", "ragged-all-to-all"):

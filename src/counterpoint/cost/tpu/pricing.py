@@ -120,13 +120,13 @@ class TpuPrices:
     def _price(self, program: Program, instruction: Instruction) -> Price:
         if not launches(instruction) or is_done(instruction) or _names_memory(instruction):
             return FREE
-        found = collective(program, instruction)
+        communication = collective(program, instruction)
         if self.measured is not None:
-            modeled = self._collective(program, instruction).family if found else None
+            modeled = self._collective(program, instruction).family if communication else None
             price = self.measured.price(program, instruction, modeled)
             if price is not None:
                 return price
-        if found is not None:
+        if communication is not None:
             return self._collective(program, instruction)
         cycles = estimated_cycles(instruction)
         if cycles is not None:
@@ -159,9 +159,9 @@ class TpuPrices:
         moved = bytes_accessed(program, instruction) or 0
         if kind in (Category.MATMUL, Category.CONVOLUTION):
             return self._product(program, instruction, moved)
-        found = _windows(program, instruction)
-        if found or kind is Category.SORT:
-            return self._indexed(found, moved)
+        windows = _windows(program, instruction)
+        if windows or kind is Category.SORT:
+            return self._indexed(windows, moved)
         known = self._moving_s(program, instruction)
         how = f"{moved / 1e6:.3g} MB"
         if known is None:  # its operations can't be counted, its bytes can
@@ -170,9 +170,9 @@ class TpuPrices:
         seconds = max(known, _LEAST_CYCLES / self._hertz)
         return _around(seconds, "bytes", PriceFamily.MEMORY, how)
 
-    def _indexed(self, found: list[Windows], moved: float) -> Price:
+    def _indexed(self, windows: list[Windows], moved: float) -> Price:
         """Price a gather, scatter or sort: elements and short windows move one after another."""
-        narrow = min((windows.run_bytes for windows in found), default=0)
+        narrow = min((one.run_bytes for one in windows), default=0)
         share = max(_SCATTERED, min(1.0, narrow / _WIDE_WINDOW))
         seconds = max(moved / (self._hbm * share), _LEAST_CYCLES / self._hertz)
         where = f"in windows of {narrow:,} B" if narrow else "one element after another"
@@ -216,10 +216,14 @@ class TpuPrices:
 
     def _large_s(self, program: Program, instruction: Instruction) -> float | None:
         """Return the time of large products of bfloat16 and what is fused with them; else None."""
-        found = tuple(gemms(program, instruction))
-        if not found or any(min(it.m, it.n, it.k) < _LARGE or it.dtype != "bf16" for it in found):
+        products = tuple(gemms(program, instruction))
+        if not products or any(
+            min(it.m, it.n, it.k) < _LARGE or it.dtype != "bf16" for it in products
+        ):
             return None
-        multiplied = sum(it.flops for it in found) / (self.where.tpu.product_flops * PRODUCT_SHARE)
+        multiplied = sum(it.flops for it in products) / (
+            self.where.tpu.product_flops * PRODUCT_SHARE
+        )
         moved = (bytes_accessed(program, instruction) or 0) * _hbm_share(program, instruction)
         return max(multiplied, moved / self._hbm)
 
@@ -285,27 +289,27 @@ class TpuPrices:
         transfer = transfer_of(program, instruction)
         if transfer is not None:
             return self._transfer(transfer, instruction)
-        found = collective(program, instruction)
-        if found is None:
+        communication = collective(program, instruction)
+        if communication is None:
             return FREE
-        group = found.group_size or self.where.devices * self.where.slices
-        carrier = program.instruction(found.instruction) or instruction
-        pairs = pairs_of(program, carrier) if found.kind in PAIRWISE else ()
+        group = communication.group_size or self.where.devices * self.where.slices
+        carrier = program.instruction(communication.instruction) or instruction
+        pairs = pairs_of(program, carrier) if communication.kind in PAIRWISE else ()
         size = self.where.devices
         if pairs:
-            time = of_pairs(found.bytes, pairs, self.where)
+            time = of_pairs(communication.bytes, pairs, self.where)
         else:
             devices = (device_groups(program, carrier) or ((),))[0]
-            time = within_slice(found.kind, found.bytes, group, self.where, devices)
+            time = within_slice(communication.kind, communication.bytes, group, self.where, devices)
         reach = "sparse core" if OFFLOADED in carrier.backend_config else "ici"
-        price = _of_links(time, reach, PriceFamily.DOMAIN, "ICI", found.bytes)
+        price = _of_links(time, reach, PriceFamily.DOMAIN, "ICI", communication.bytes)
         crossing = any(source // size != to // size for source, to in pairs)
         slices = 1 + crossing if pairs else -(-group // size)
         if slices < 2:
             return price
-        share = found.bytes if pairs else found.bytes // size
-        across = between_slices(found.kind, share, slices, self.where)
-        network = _of_links(across, "network", PriceFamily.NETWORK, "DCN", found.bytes)
+        share = communication.bytes if pairs else communication.bytes // size
+        across = between_slices(communication.kind, share, slices, self.where)
+        network = _of_links(across, "network", PriceFamily.NETWORK, "DCN", communication.bytes)
         return max(price, network, key=lambda one: one.seconds)
 
     def _transfer(self, transfer: Transfer, instruction: Instruction) -> Price:
@@ -342,23 +346,25 @@ def _stated(instruction: Instruction) -> tuple[float, float] | None:
     """Return the FLOPs and bytes that a kernel's author stated (`pl.CostEstimate`)."""
     try:
         config: Any = json.loads(instruction.backend_config)
-        found = config["custom_call_config"]["cost_estimate"]
-        return float(found.get("flops", 0)), float(cast("str", found.get("bytes_accessed", 0)))
+        estimate = config["custom_call_config"]["cost_estimate"]
+        return float(estimate.get("flops", 0)), float(
+            cast("str", estimate.get("bytes_accessed", 0))
+        )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
 def estimated_cycles(instruction: Instruction) -> int | None:
     """Return the cycles that XLA estimates; None if it wrote none."""
-    found = _CYCLES.search(instruction.backend_config)
-    return int(found[1]) or None if found else None
+    match = _CYCLES.search(instruction.backend_config)
+    return int(match[1]) or None if match else None
 
 
 def _windows(program: Program, instruction: Instruction) -> list[Windows]:
     """Return the windows of an operation's gathers and scatters; TPUs fuse fusions."""
-    found = windows_of(program, instruction)
+    own = windows_of(program, instruction)
     inner = [it for member in program.body(instruction) for it in _windows(program, member)]
-    return [found, *inner] if found else inner
+    return [own, *inner] if own else inner
 
 
 def _names_memory(instruction: Instruction) -> bool:

@@ -54,12 +54,12 @@ SCHEMA: Final = {
 def collective_profile(data: StepData) -> pl.DataFrame:
     """Return one row per collective instruction, most exposed first."""
     selection = data.selection
-    found = data.cached(exposed_executions)
-    if not len(found):
+    executions = data.cached(exposed_executions)
+    if not len(executions):
         return pl.DataFrame(schema=SCHEMA)
     ops = selection.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
-    transfers = stays(found, "step")
-    costs = found.group_by("collective").agg(
+    transfers = stays(executions, "step")
+    costs = executions.group_by("collective").agg(
         (pl.col("exposed_ps").sum() * selection.scale).alias("exposed_ms"),
     )
     keys = ["program", "name"]
@@ -94,10 +94,10 @@ def exposed_executions(data: StepData) -> pl.DataFrame:
     """
     ops = data.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
     windowed = pl.col("async_window").any().over("collective")
-    found = executions_of(data.spans, ops).filter(pl.col("async_window") | ~windowed)
-    if not len(found):
-        return found
-    return found.with_columns(exposed_ps=exposed_parts(data.selection, data.spans, found))
+    executions = executions_of(data.spans, ops).filter(pl.col("async_window") | ~windowed)
+    if not len(executions):
+        return executions
+    return executions.with_columns(exposed_ps=exposed_parts(data.selection, data.spans, executions))
 
 
 def executions_of(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
@@ -111,16 +111,16 @@ def executions_of(spans: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def exposed_parts(selection: Selection, spans: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
+def exposed_parts(selection: Selection, spans: pl.DataFrame, executions: pl.DataFrame) -> pl.Series:
     """Return the time of each collective span during which its device computes nothing."""
     lanes = selection.timeline.ops["lane"].eq_missing(Lane.COMPUTE).to_numpy()
     computing = lanes[spans["op"].to_numpy()]
     start, duration = spans["start_ps"].to_numpy(), spans["dur_ps"].to_numpy()
-    begin = found["start_ps"].to_numpy()
-    end = begin + found["dur_ps"].to_numpy()
+    begin = executions["start_ps"].to_numpy()
+    end = begin + executions["dur_ps"].to_numpy()
     exposed: NDArray[np.int64] = end - begin
     rows = device_slices(spans)
-    for device, own in device_slices(found).items():
+    for device, own in device_slices(executions).items():
         busy = rows[device].start + np.flatnonzero(computing[rows[device]])
         compute: Intervals = union(start[busy], start[busy] + duration[busy])
         exposed[own] -= compute.covered(begin[own], end[own])

@@ -196,10 +196,10 @@ def _groups(
     """Return the load of the group with most traffic: the step continues when all are done."""
     from counterpoint.cost.collectives.placement import placements
 
-    found = placements(program, instruction, target)
-    crossing = [where for where in found if where.crosses]
+    places = placements(program, instruction, target)
+    crossing = [where for where in places if where.crosses]
     if not crossing:
-        bus = any(where.bus for where in found)
+        bus = any(where.bus for where in places)
         return Wire(link=Link.DOMAIN, bytes=_sent(row), capacity=_within(fabric, target, bus))
     worst = max(crossing, key=lambda where: _across(row, where) / where.nic_bytes_per_s)
     rate = worst.nic_bytes_per_s if fabric.network_known else None

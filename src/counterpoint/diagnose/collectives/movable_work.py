@@ -57,10 +57,10 @@ def movable_work(data: StepData) -> pl.DataFrame:
 
 
 def _work_row(work: _MovableWork | None, program: int | None, op: str, count: float) -> _Row:
-    found = work.outside(op) if work is not None else None
-    if found is None or not count:
+    outside = work.outside(op) if work is not None else None
+    if outside is None or not count:
         return program, op, None, []
-    total_ms, longest = found
+    total_ms, longest = outside
     return program, op, total_ms / count, longest
 
 

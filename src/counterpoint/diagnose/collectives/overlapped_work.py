@@ -69,29 +69,29 @@ class Work:
         where, done = starts["where"].to_numpy(), starts["done_position"].to_numpy()
         at = np.searchsorted(self.place, where * self.positions + done) - 1
         own = starts["position"].fill_null(self.positions).to_numpy()
-        found = (at >= 0) & (self._place_at(at) > where * self.positions + own)
-        return _where(found, self.end_ps, at)
+        is_inside = (at >= 0) & (self._place_at(at) > where * self.positions + own)
+        return _where(is_inside, self.end_ps, at)
 
     def first_behind(self, starts: pl.DataFrame) -> pl.Series:
         """Return when the first work behind each start's done begins, in the same execution."""
         where, done = starts["where"].to_numpy(), starts["done_position"].to_numpy()
         at = np.searchsorted(self.place, where * self.positions + done, side="right")
-        found = (at < len(self.place)) & (self._place_at(at) < (where + 1) * self.positions)
-        return _where(found, self.begin_ps, at)
+        is_inside = (at < len(self.place)) & (self._place_at(at) < (where + 1) * self.positions)
+        return _where(is_inside, self.begin_ps, at)
 
     def _place_at(self, at: Longs) -> Longs:
         return np.append(self.place, -1)[np.clip(at, -1, len(self.place))]
 
 
-def _where(found: NDArray[np.bool_], values: Longs, at: Longs) -> pl.Series:
+def _where(is_known: NDArray[np.bool_], values: Longs, at: Longs) -> pl.Series:
     """Return the values at these positions, null where none was found."""
-    taken = np.append(values, 0)[np.where(found, at, -1)]
-    return pl.select(pl.when(pl.Series(found)).then(pl.Series(taken))).to_series()
+    taken = np.append(values, 0)[np.where(is_known, at, -1)]
+    return pl.select(pl.when(pl.Series(is_known)).then(pl.Series(taken))).to_series()
 
 
 def called_computations(selection: Selection, executed: pl.DataFrame) -> Called:
     """Return the computations called between start and done of these ops, if any."""
-    found: dict[tuple[int, str], frozenset[str]] = {}
+    called: dict[tuple[int, str], frozenset[str]] = {}
     awaited = (
         executed.filter(
             pl.col("part").is_in(["start", "window"]) & pl.col("done_position").is_not_null()
@@ -104,8 +104,8 @@ def called_computations(selection: Selection, executed: pl.DataFrame) -> Called:
         program = selection.timeline.programs[int(index)].hlo()
         inside = frozenset(_between(program, name)) if program else frozenset[str]()
         if inside:
-            found[index, name] = inside
-    return found
+            called[index, name] = inside
+    return called
 
 
 def _between(program: Program, name: str) -> Iterator[str]:

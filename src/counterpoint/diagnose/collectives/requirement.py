@@ -99,11 +99,11 @@ def classify(data: StepData) -> pl.DataFrame:
 
 
 def _usual_ms(
-    rows: Sequence[dict[str, Any]], found: Sequence[Wire]
+    rows: Sequence[dict[str, Any]], wires: Sequence[Wire]
 ) -> dict[tuple[int | None, str], float]:
     """Return what each collective with few bytes takes in the median of those like it."""
     alike: dict[object, list[tuple[tuple[int | None, str], float]]] = {}
-    for row, wire in zip(rows, found, strict=True):
+    for row, wire in zip(rows, wires, strict=True):
         if row["mean_transfer_ms"] and is_small_message(wire.bytes):
             key = (row["kind"], row["group_size"], wire.link)
             own = ((row["program"], row["op"]), float(row["mean_transfer_ms"]))
@@ -116,11 +116,11 @@ def _usual_ms(
 
 
 def _busy(
-    data: StepData, found: list[Wire], recorded: Mapping[tuple[int | None, str], float]
+    data: StepData, wires: list[Wire], recorded: Mapping[tuple[int | None, str], float]
 ) -> dict[Link | None, float]:
     """Return milliseconds of a median step in which each link carries a collective."""
     busy: dict[Link | None, float] = {}
-    for row, wire in zip(data.cached(collective_profile).iter_rows(named=True), found, strict=True):
+    for row, wire in zip(data.cached(collective_profile).iter_rows(named=True), wires, strict=True):
         ms = recorded.get((row["program"], row["op"]))
         if ms is None:
             ms = row["total_ms"] - (row["wait_ms"] or 0.0)

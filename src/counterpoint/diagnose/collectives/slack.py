@@ -47,11 +47,11 @@ Longs = NDArray[np.int64]
 
 def slack_table(data: StepData) -> pl.DataFrame:
     """Return one row per collective and host transfer of a step, least slack first: SCHEMA."""
-    found = data.cached(slack_of_executions)
+    executions = data.cached(slack_of_executions)
     keys = ["program", "name"]
     slack = pl.col("slack_ps")
     worst = (
-        found.group_by(*keys, "device")
+        executions.group_by(*keys, "device")
         .agg(slack.median())
         .sort("slack_ps", "device")
         .group_by(keys)
@@ -60,7 +60,7 @@ def slack_table(data: StepData) -> pl.DataFrame:
         )
     )
     return (
-        found.group_by(keys)
+        executions.group_by(keys)
         .agg(
             pl.len().cast(pl.UInt32).alias("executions"),
             (slack.median() / PS_PER_MS).alias("slack_ms"),
@@ -80,18 +80,18 @@ def slack_table(data: StepData) -> pl.DataFrame:
 
 def slack_per_op(data: StepData) -> pl.DataFrame:
     """Return columns program, name, slack_ms: the median over executions; null if not known."""
-    found = data.cached(slack_of_executions)
+    executions = data.cached(slack_of_executions)
     median = pl.col("slack_ps").median() / PS_PER_MS
-    return found.group_by("program", "name").agg(median.alias("slack_ms"))
+    return executions.group_by("program", "name").agg(median.alias("slack_ms"))
 
 
 def slack_of_executions(data: StepData) -> pl.DataFrame:
     """Return `arrivals` with `slack_ps` of each execution."""
     selection, spans = data.selection, data.spans
-    found = arrivals(selection, spans)
-    waits = pl.Series("waits_ps", _other_waits(selection, spans, found), pl.Int64)
+    executions = arrivals(selection, spans)
+    waits = pl.Series("waits_ps", _other_waits(selection, spans, executions), pl.Int64)
     slack = pl.col("arrival_ps") - pl.col("start_ps") - pl.col("waits_ps")
-    return found.with_columns(waits).with_columns(slack_ps=slack.clip(0))
+    return executions.with_columns(waits).with_columns(slack_ps=slack.clip(0))
 
 
 def _kinds(selection: Selection) -> pl.DataFrame:
@@ -108,13 +108,13 @@ def _kinds(selection: Selection) -> pl.DataFrame:
     )
 
 
-def _other_waits(selection: Selection, spans: pl.DataFrame, found: pl.DataFrame) -> Longs:
+def _other_waits(selection: Selection, spans: pl.DataFrame, executions: pl.DataFrame) -> Longs:
     """Return for each row of `arrivals` the time before it with only other transfers running."""
-    waits = np.zeros(len(found), np.int64)
+    waits = np.zeros(len(executions), np.int64)
     role = _roles(selection)[spans["op"].to_numpy()]
     own_rows, start = device_slices(spans), spans["start_ps"].to_numpy()
     end = start + spans["dur_ps"].to_numpy()
-    waiting = found.with_row_index("at").filter(pl.col("arrival_ps") > pl.col("start_ps"))
+    waiting = executions.with_row_index("at").filter(pl.col("arrival_ps") > pl.col("start_ps"))
     by_device = waiting.select(
         "device", "at", "start_ps", "end_ps", "arrival_ps", "has_done_span"
     ).sort("device")

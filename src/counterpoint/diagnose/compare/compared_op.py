@@ -17,7 +17,7 @@ from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance, stable_key
+from counterpoint.hlo.provenance import provenance, stable_key
 from counterpoint.timeline.model import Lane, Timeline
 
 STEP: Final = ""
@@ -116,13 +116,17 @@ def _item(data: StepData, row: dict[str, Any]) -> ComparedOp:
     timeline = data.timeline
     index: int | None = row["program"]
     program = None if index is None else timeline.programs[index].hlo()
-    found = program.instruction(row["name"]) if program else None
-    known = _HloFacts() if program is None or found is None else _hlo_facts(program, found)
-    opcode = found.opcode if found else row["opcode"] or ""
+    instruction = program.instruction(row["name"]) if program else None
+    known = (
+        _HloFacts() if program is None or instruction is None else _hlo_facts(program, instruction)
+    )
+    opcode = instruction.opcode if instruction else row["opcode"] or ""
     return ComparedOp(
         program=label_of(timeline, index),
         op=row["name"],
-        order=(found.computation, found.index) if found else ("", row["position"] or 0),
+        order=(instruction.computation, instruction.index)
+        if instruction
+        else ("", row["position"] or 0),
         category=row["category"] or "other",
         lane=row["lane"],
         phase=row["phase"],
@@ -131,7 +135,7 @@ def _item(data: StepData, row: dict[str, Any]) -> ComparedOp:
         kind=row["collective"] if row["lane"] == Lane.COLLECTIVE else None,
         bytes=row["bytes"],
         group_size=row["group_size"],
-        sync=found is not None and (found.is_sync or not opcode.endswith("-start")),
+        sync=instruction is not None and (instruction.is_sync or not opcode.endswith("-start")),
         primitive=known.primitive,
         result=known.result,
         key=known.key,

@@ -64,16 +64,16 @@ class SideDifference:
 
 def differences(a: Side, b: Side) -> tuple[SideDifference, ...]:
     """Return all differences known on both sides; first those that make it another experiment."""
-    found: list[SideDifference] = []
+    entries: list[SideDifference] = []
     if a.timeline is not None and b.timeline is not None:
-        found += _machines(a.timeline, b.timeline)
-        found += _programs(a.timeline, b.timeline)
+        entries += _machines(a.timeline, b.timeline)
+        entries += _programs(a.timeline, b.timeline)
     if a.run is not None and b.run is not None:
-        found += _runs(a.run, b.run, _step_names(a, b))
+        entries += _runs(a.run, b.run, _step_names(a, b))
     elif a.timeline is not None and b.timeline is not None:
-        found += _circumstances(a.timeline, b.timeline)
+        entries += _circumstances(a.timeline, b.timeline)
     order = list(DifferenceKind)
-    return tuple(sorted(found, key=lambda entry: order.index(entry.about)))
+    return tuple(sorted(entries, key=lambda entry: order.index(entry.about)))
 
 
 def _machines(a: Timeline, b: Timeline) -> Iterator[SideDifference]:
@@ -246,16 +246,16 @@ def _other_modules(a: Run, b: Run) -> SideDifference | None:
 
 def _modules(run: Run) -> Counter[str]:
     """Count the modules that the first rank passed to XLA, by name and hash, without locations."""
-    found: Counter[str] = Counter()
+    modules: Counter[str] = Counter()
     for path in run.ranks[0].lowered if run.ranks else ():
         if path.is_relative_to(
             run.path.absolute()
         ):  # a directory of the user's has those of other runs, too
             with suppress(OSError):
                 text = _LOCATION.sub("", path.read_text(encoding="utf-8", errors="replace"))
-                digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
-                found[f"{_LOWERED.sub('', path.name)} {digest}"] += 1
-    return found
+                content_hash = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+                modules[f"{_LOWERED.sub('', path.name)} {content_hash}"] += 1
+    return modules
 
 
 def _count(run: Run) -> int | None:
@@ -271,8 +271,10 @@ def _settings_of(a: Run, b: Run, step: tuple[str, ...]) -> tuple[Settings, Setti
     JAX compiles its helpers with options of its own, so the same module is compared on both sides:
     the step's, or else the common module that took longest to compile.
     """
-    found = [flags_by_module(run.ranks[0]) if run.ranks else {} for run in (a, b)]
-    flags_of = [{_unnumbered(module): flags for module, flags in by.items()} for by in found]
+    flags_of_modules = [flags_by_module(run.ranks[0]) if run.ranks else {} for run in (a, b)]
+    flags_of = [
+        {_unnumbered(module): flags for module, flags in by.items()} for by in flags_of_modules
+    ]
     named = [(step[0], step[-1])] if step else []
     pairs = [*named, *((name, name) for name in (*_compiled(a), *sorted(flags_of[0])))]
     candidates = ((flags_of[0].get(in_a), flags_of[1].get(in_b)) for in_a, in_b in pairs)

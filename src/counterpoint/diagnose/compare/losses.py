@@ -62,7 +62,7 @@ def _apart(
         (abs(other[at]) for at in steps if math.isfinite(other[at])), default=0
     )
     shares = ((_share(one[step], other[step], least), step) for step in steps)
-    return max(shares, key=lambda found: found[0])
+    return max(shares, key=lambda share: share[0])
 
 
 def _share(one: float, other: float, least: float) -> float:

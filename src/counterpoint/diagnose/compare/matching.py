@@ -68,23 +68,23 @@ class OpMatch:
 def match_items(a: Sequence[ComparedOp], b: Sequence[ComparedOp]) -> tuple[OpMatch, ...]:
     """Return every item of both sides, in exactly one match."""
     left = _Unmatched(list(a), list(b))
-    found = left.group(MatchStage.LOOPED, looped_groups(left.a, left.b))
+    matches = left.group(MatchStage.LOOPED, looped_groups(left.a, left.b))
     for how, identity in (
         *_FIRST,
         (MatchStage.NAME, _name_unless(_programs_with_hlo(a) & _programs_with_hlo(b))),
     ):
-        found += left.pair(how, identity)
-    found += left.group(MatchStage.MERGED, merged_groups(left.a, left.b))
+        matches += left.pair(how, identity)
+    matches += left.group(MatchStage.MERGED, merged_groups(left.a, left.b))
     for how, identity in _SHAPES:
-        found += left.pair(how, identity)
-    found += left.group(MatchStage.FUSED, fused_groups(left.a, left.b))
+        matches += left.pair(how, identity)
+    matches += left.group(MatchStage.FUSED, fused_groups(left.a, left.b))
     for how, identity in _LAST:
-        found += left.pair(how, identity)
+        matches += left.pair(how, identity)
     for how, identity in _RENAMED:
-        found += left.pair(how, identity, renamed=True)
-    found += [OpMatch((item,), (), MatchStage.ALONE) for item in left.a]
-    found += [OpMatch((), (item,), MatchStage.ALONE) for item in left.b]
-    return tuple(found)
+        matches += left.pair(how, identity, renamed=True)
+    matches += [OpMatch((item,), (), MatchStage.ALONE) for item in left.a]
+    matches += [OpMatch((), (item,), MatchStage.ALONE) for item in left.b]
+    return tuple(matches)
 
 
 class _Unmatched:
@@ -103,25 +103,25 @@ class _Unmatched:
         for item in reversed(self.b):
             if (known := identity(item)) is not None:
                 waiting[known].append(item)
-        found = [
+        matches = [
             OpMatch((item,), (waiting[known].pop(),), how)
             for item in self.a
             if (known := identity(item)) is not None and waiting.get(known)
         ]
         if renamed:
             counts = [Counter(map(identity, side)) for side in (self.a, self.b)]
-            found = [match for match in found if _equally(identity(match.a[0]), *counts)]
-            found = [match for match in found if not match.a[0].content & match.b[0].content]
+            matches = [match for match in matches if _equally(identity(match.a[0]), *counts)]
+            matches = [match for match in matches if not match.a[0].content & match.b[0].content]
         elif how is MatchStage.SHAPES:
             gemms = ([it for it in side if _is_gemm(it)] for side in (self.a, self.b))
             counts = [Counter(map(identity, side)) for side in gemms]
-            found = [match for match in found if _equally(identity(match.a[0]), *counts)]
+            matches = [match for match in matches if _equally(identity(match.a[0]), *counts)]
         else:
-            found = [match for match in found if _agree(match.a[0].scope, match.b[0].scope)]
+            matches = [match for match in matches if _agree(match.a[0].scope, match.b[0].scope)]
         if how is MatchStage.NAME:  # a collective of 1 GiB must not match one of 16 MiB
-            found = [match for match in found if _agree(match.a[0].bytes, match.b[0].bytes)]
-        self._take(found)
-        return found
+            matches = [match for match in matches if _agree(match.a[0].bytes, match.b[0].bytes)]
+        self._take(matches)
+        return matches
 
     def group(
         self,
@@ -129,12 +129,12 @@ class _Unmatched:
         groups: Iterable[tuple[tuple[ComparedOp, ...], tuple[ComparedOp, ...]]],
     ) -> list[OpMatch]:
         """Match several of A with several of B."""
-        found = [OpMatch(a, b, how) for a, b in groups]
-        self._take(found)
-        return found
+        matches = [OpMatch(a, b, how) for a, b in groups]
+        self._take(matches)
+        return matches
 
-    def _take(self, found: Iterable[OpMatch]) -> None:
-        gone = {id(item) for match in found for item in (*match.a, *match.b)}
+    def _take(self, matches: Iterable[OpMatch]) -> None:
+        gone = {id(item) for match in matches for item in (*match.a, *match.b)}
         self.a = [item for item in self.a if id(item) not in gone]
         self.b = [item for item in self.b if id(item) not in gone]
 

@@ -88,14 +88,14 @@ def looped_groups(a: Sequence[ComparedOp], b: Sequence[ComparedOp]) -> Iterator[
 
 
 def _by_work(items: Sequence[ComparedOp]) -> dict[Hashable, list[ComparedOp]]:
-    found: defaultdict[Hashable, list[ComparedOp]] = defaultdict(list)
+    by_work: defaultdict[Hashable, list[ComparedOp]] = defaultdict(list)
     for item in items:
         if item.content and item.scope and not item.is_collective:
             scope = _unnumbered(item.scope)
-            found[
+            by_work[
                 item.program, item.category, scope, item.primitive, item.phase, item.result
             ].append(item)
-    return found
+    return by_work
 
 
 def _unnumbered(scope: str) -> str:
@@ -130,25 +130,25 @@ def merged_groups(a: Sequence[ComparedOp], b: Sequence[ComparedOp]) -> Iterator[
 
 def _by_kind(items: Sequence[ComparedOp]) -> defaultdict[_Kind, list[ComparedOp]]:
     """Group collectives by kind, in order of the schedule; those of unknown size are left out."""
-    found: defaultdict[_Kind, list[ComparedOp]] = defaultdict(list)
+    by_kind: defaultdict[_Kind, list[ComparedOp]] = defaultdict(list)
     for item in items:
         if item.is_collective and item.bytes and item.count:
-            found[item.program, item.kind, item.group_size].append(item)
-    return found
+            by_kind[item.program, item.kind, item.group_size].append(item)
+    return by_kind
 
 
 def _one_for_many(
     few: list[ComparedOp], many: list[ComparedOp]
 ) -> list[tuple[ComparedOp, tuple[ComparedOp, ...]]]:
     """Find neighbors in the schedule whose bytes add up to those of one; each is used once."""
-    found: list[tuple[ComparedOp, tuple[ComparedOp, ...]]] = []
+    groups: list[tuple[ComparedOp, tuple[ComparedOp, ...]]] = []
     free = list(many)
     for single in few:
         run = _run_of(free, _volume(single))
         if len(run) > 1:
-            found.append((single, run))
+            groups.append((single, run))
             free = [item for item in free if item not in run]
-    return found
+    return groups
 
 
 def _run_of(items: list[ComparedOp], volume: int) -> tuple[ComparedOp, ...]:

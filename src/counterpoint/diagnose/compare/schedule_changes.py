@@ -79,8 +79,8 @@ def _moves(
     if a is None or b is None:  # reported above
         return Unknown("no HLO")
     of_a, of_b = _prices(matches)
-    found = movement(a, b, of_a, costs_after=of_b, same=pairs)
-    return tuple(move for move in found.moves if move.moved)
+    changes = movement(a, b, of_a, costs_after=of_b, same=pairs)
+    return tuple(move for move in changes.moves if move.moved)
 
 
 def _prices(matches: Iterable[OpMatch]) -> tuple[dict[str, float], dict[str, float]]:

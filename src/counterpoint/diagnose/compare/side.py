@@ -97,12 +97,12 @@ def _of_run(run: Run, progress: Progress | None) -> Side:
             timeline = read(run.path) if progress is None else read(run.path, progress=progress)
         except InputError as failure:
             missing.append(failure.what)
-    found = score_of_steps(run)
+    score = score_of_steps(run)
     profiled = None if timeline is None else _times(timeline)
     times = profiled
-    if found is not None:
-        each_s = settled(found.each_s)
-        times = RunSteps(each_s, found.source, Basis.MEASURED, on_host=_on_host(run))
+    if score is not None:
+        each_s = settled(score.each_s)
+        times = RunSteps(each_s, score.source, Basis.MEASURED, on_host=_on_host(run))
     if times is not None:
         times, profiled = (
             it and replace(it, started=run.started.timestamp()) for it in (times, profiled)

@@ -127,9 +127,9 @@ def _with_causes(
         " last device arrives",
     }
     split = [late, {**_own_cause(shares, row, known["code"]), "ms": known["own_ms"]}]
-    found = sorted((cause for cause in split if cause["ms"] > 0), key=lambda cause: -cause["ms"])
-    first = {name: found[0][name] for name in ("bound", "why", "code")}
-    return {**row, **first, "causes": found}
+    causes = sorted((cause for cause in split if cause["ms"] > 0), key=lambda cause: -cause["ms"])
+    first = {name: causes[0][name] for name in ("bound", "why", "code")}
+    return {**row, **first, "causes": causes}
 
 
 def _own_cause(shares: ExposureShares, row: dict[str, Any], code: str | None) -> dict[str, Any]:

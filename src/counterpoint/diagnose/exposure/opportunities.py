@@ -152,11 +152,11 @@ def mergers(data: StepData, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, 
     flags = given_flags(data)
     kinds = {row["kind"] for row in rows if row["op"] in small}
     return tuple(
-        found
+        merger
         for kind in KINDS
         if kind in kinds
         for place in combiner_inputs(data.program, kind)
-        if (found := _merger(kind, place, small, _in_force(kind, flags))) is not None
+        if (merger := _merger(kind, place, small, _in_force(kind, flags))) is not None
     )
 
 

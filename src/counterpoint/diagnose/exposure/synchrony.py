@@ -105,13 +105,13 @@ def _unmodeled(program: Program, version: str) -> str | None:
     if has("permute-stops-scheduler", version):
         unmodeled = (*unmodeled, "collective-permute")
     for instruction in program.instructions:
-        found = (
+        transfer = (
             collective(program, instruction)
             if is_start(instruction) or instruction.opcode in unmodeled
             else None
         )
-        if found is not None and found.kind in unmodeled:
-            return f"{found.kind} ({instruction.name})"
+        if transfer is not None and transfer.kind in unmodeled:
+            return f"{transfer.kind} ({instruction.name})"
         if '"device_type":"DEVICE_TYPE_HOST"' in instruction.backend_config.replace(" ", ""):
             return f"computation on the host ({instruction.name})"
     return None
@@ -173,7 +173,7 @@ def synchronous(data: StepData, rows: list[dict[str, Any]]) -> Mapping[str, Sync
         return {row["op"]: _UNKNOWN for row in rows if row["op"] in named}
     flags = given_flags(data) or {}
     scheduler = scheduler_of(data)
-    found: dict[str, SyncReason] = {}
+    reasons: dict[str, SyncReason] = {}
     for row in rows:
         instruction = program.instruction(row["op"])
         described = collective(program, instruction) if instruction is not None else None
@@ -185,10 +185,10 @@ def synchronous(data: StepData, rows: list[dict[str, Any]]) -> Mapping[str, Sync
         ):
             continue
         if on_gpu(data):
-            found[row["op"]] = _cause(program, instruction, row, scheduler, flags)
+            reasons[row["op"]] = _cause(program, instruction, row, scheduler, flags)
         else:
-            found[row["op"]] = _by_surroundings(program, instruction, row, flags)
-    return found
+            reasons[row["op"]] = _by_surroundings(program, instruction, row, flags)
+    return reasons
 
 
 _UNKNOWN: Final = SyncReason(

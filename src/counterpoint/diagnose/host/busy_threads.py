@@ -74,8 +74,8 @@ def sampled_busy_thread(
 
 def locked(threads: tuple[BusyThread, ...]) -> Intervals:
     """Return when any of those works that hold the interpreter's lock."""
-    found = EMPTY
+    busy = EMPTY
     for one in threads:
         if one.holds_lock:
-            found = found | one.works
-    return found
+            busy = busy | one.works
+    return busy

@@ -81,8 +81,8 @@ def causes_of(names: Sequence[str]) -> list[IdleCause | None]:
         pl.when(pl.col("name").str.contains(pattern)).then(pl.lit(str(cause)))
         for cause, pattern in _patterns()
     )
-    found: list[str | None] = bare.select(first).to_series().to_list()
-    return [None if cause is None else IdleCause(cause) for cause in found]
+    matched: list[str | None] = bare.select(first).to_series().to_list()
+    return [None if cause is None else IdleCause(cause) for cause in matched]
 
 
 CAUSES: Final = tuple(IdleCause)
@@ -97,5 +97,5 @@ def matching(names: Sequence[str], pattern: re.Pattern[str]) -> list[int]:
     """Return the indices of the names in which the pattern is found."""
     if len(names) <= _FEW:
         return [index for index, name in enumerate(names) if pattern.search(name)]
-    found = pl.Series(names, dtype=pl.String).str.contains(pattern.pattern)
-    return found.arg_true().to_list()
+    matched = pl.Series(names, dtype=pl.String).str.contains(pattern.pattern)
+    return matched.arg_true().to_list()

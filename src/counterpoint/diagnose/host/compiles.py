@@ -220,7 +220,7 @@ def compiled_in_run(run: Run) -> dict[str, tuple[int, float]]:
     before = 1 if rank is not None else WARM
     rank = rank or next((rank for rank in run.ranks if rank.compiles), None)
     seen = Counter[str]()
-    found: dict[str, tuple[int, float]] = {}
+    compiled: dict[str, tuple[int, float]] = {}
     for compile_ in rank.compiles if rank is not None else ():
         if (
             compile_.kind != "backend"
@@ -230,10 +230,10 @@ def compiled_in_run(run: Run) -> dict[str, tuple[int, float]]:
         ):
             continue
         if seen[compile_.name] >= before and compile_.at_s > warm_s:
-            count, seconds = found.get(compile_.name, (0, 0.0))
-            found[compile_.name] = (count + 1, seconds + compile_.seconds)
+            count, seconds = compiled.get(compile_.name, (0, 0.0))
+            compiled[compile_.name] = (count + 1, seconds + compile_.seconds)
         seen[compile_.name] += 1
-    return found
+    return compiled
 
 
 _WORTH_SAYING: Final = 0.1

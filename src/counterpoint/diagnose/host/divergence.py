@@ -52,8 +52,8 @@ def divergences(timeline: Timeline) -> tuple[Divergence, ...]:
     They are only tuned differently if nothing but backend configurations differ (the algorithm of a
     GEMM, the tiles of a fusion), which happens when each rank autotunes by itself.
     """
-    found = (_compare(timeline, index) for index in range(len(timeline.programs)))
-    return tuple(diff for diff in found if diff is not None)
+    compared = (_compare(timeline, index) for index in range(len(timeline.programs)))
+    return tuple(diff for diff in compared if diff is not None)
 
 
 def _compare(timeline: Timeline, index: int) -> Divergence | None:
@@ -131,9 +131,9 @@ def structures(programs: Sequence[Program]) -> list[int]:
     That may take equal ones for different, never the reverse, so only differences are confirmed.
     """
     shared = _shared(programs)
-    found = [_structure(program, program.entry, {**shared}, {}) for program in programs]
-    if len(set(found)) == 1 or not shared:
-        return found
+    numbers = [_structure(program, program.entry, {**shared}, {}) for program in programs]
+    if len(set(numbers)) == 1 or not shared:
+        return numbers
     return [_structure(program, program.entry, {}, {}) for program in programs]
 
 

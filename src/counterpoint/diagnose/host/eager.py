@@ -69,9 +69,9 @@ def little_programs(data: StepData) -> LittlePrograms:
     )
     steps_of_device = max(len(steps), 1)
     little = counted.filter("little")
-    found = _per_step(little, steps_of_device)
-    if found.per_step >= _MANY_RUNS:
-        return found
+    programs = _per_step(little, steps_of_device)
+    if programs.per_step >= _MANY_RUNS:
+        return programs
     tiny = little.filter(pl.col("ps") <= _TINY_PS)
     ran, all_ran = (int(table["runs"].to_numpy().sum()) for table in (tiny, counted))
     nearly_all = ran >= _NEARLY_ALL * all_ran

@@ -130,42 +130,42 @@ class HostActivity:
         """Split gaps by cause; `anywhere`: when any device is busy; `virtual`: of a CPU device."""
         if not len(gaps):
             return {}
-        found = {cause: gaps & self.during(cause) for cause in _PLAIN}
+        by_cause = {cause: gaps & self.during(cause) for cause in _PLAIN}
         recorded = gaps & self.during(
             *(cause for cause in CAUSES if cause is not IdleCause.UNKNOWN)
         )
         waiting = gaps & self.during(*_WAITS)
         left = waiting | (gaps - recorded)
-        found[IdleCause.OTHERS] = waiting & anywhere
-        left = left - found[IdleCause.OTHERS]
+        by_cause[IdleCause.OTHERS] = waiting & anywhere
+        left = left - by_cause[IdleCause.OTHERS]
         for_copies = left & waiting & self.calling.for_copies
-        found[IdleCause.TRANSFER] = found[IdleCause.TRANSFER] | for_copies
+        by_cause[IdleCause.TRANSFER] = by_cause[IdleCause.TRANSFER] | for_copies
         left = left - for_copies
         settling = left & self._until_ready(gaps) if virtual else EMPTY
-        found[IdleCause.SETTLING] = settling
+        by_cause[IdleCause.SETTLING] = settling
         left = left - settling
         for cause in _OTHERS_DO:
             doing = left & self.beside.get(cause, EMPTY)
-            found[cause] = found[cause] | doing
+            by_cause[cause] = by_cause[cause] | doing
             left = left - doing
         for cause in _WAITS:
-            found[cause] = left & self.during(cause)
-        found[IdleCause.UNKNOWN] = left - waiting
+            by_cause[cause] = left & self.during(cause)
+        by_cause[IdleCause.UNKNOWN] = left - waiting
         # A method that waits for a copy is no function of Python: samples show who called it.
-        called = found[IdleCause.PYTHON] & self.stands & self.calling.since_copies
+        called = by_cause[IdleCause.PYTHON] & self.stands & self.calling.since_copies
         copying = called & self.beside.get(IdleCause.TRANSFER, EMPTY)
-        found[IdleCause.TRANSFER] = found[IdleCause.TRANSFER] | copying
-        found[IdleCause.PYTHON] = found[IdleCause.PYTHON] - copying
-        for_threads, _ = self.wakes.in_silence(found[IdleCause.UNKNOWN])
-        found[IdleCause.THREAD] = found[IdleCause.THREAD] | for_threads
-        found[IdleCause.UNKNOWN] = found[IdleCause.UNKNOWN] - for_threads
+        by_cause[IdleCause.TRANSFER] = by_cause[IdleCause.TRANSFER] | copying
+        by_cause[IdleCause.PYTHON] = by_cause[IdleCause.PYTHON] - copying
+        for_threads, _ = self.wakes.in_silence(by_cause[IdleCause.UNKNOWN])
+        by_cause[IdleCause.THREAD] = by_cause[IdleCause.THREAD] | for_threads
+        by_cause[IdleCause.UNKNOWN] = by_cause[IdleCause.UNKNOWN] - for_threads
         # A sampled function is taken to go on while its thread does not run.
-        silent = found[IdleCause.UNKNOWN] | (found[IdleCause.PYTHON] & self.stands)
-        contended = (silent | found[IdleCause.DISPATCH]) & locked(self.busy)
+        silent = by_cause[IdleCause.UNKNOWN] | (by_cause[IdleCause.PYTHON] & self.stands)
+        contended = (silent | by_cause[IdleCause.DISPATCH]) & locked(self.busy)
         for cause in (IdleCause.UNKNOWN, IdleCause.DISPATCH, IdleCause.PYTHON):
-            found[cause] = found[cause] - contended
-        found[IdleCause.CONTENDED] = contended
-        return found
+            by_cause[cause] = by_cause[cause] - contended
+        by_cause[IdleCause.CONTENDED] = contended
+        return by_cause
 
     def _until_ready(self, gaps: Intervals) -> Intervals:
         """Return the beginnings of gaps in which the host still waits for what ran before them.
@@ -183,14 +183,14 @@ class HostActivity:
         long = until - gaps.start > _NOTICE_PS
         return union(gaps.start[long], until[long])
 
-    def awaited(self, found: Mapping[IdleCause, Intervals]) -> dict[tuple[IdleCause, str], int]:
+    def awaited(self, by_cause: Mapping[IdleCause, Intervals]) -> dict[tuple[IdleCause, str], int]:
         """Return what other threads did for which the launching thread waited, by its cause.
 
-        `found` are parts of gaps by cause, as `attribute` returns them.
+        `by_cause` are parts of gaps by cause, as `attribute` returns them.
         """
         done: dict[tuple[IdleCause, str], int] = {}
         for cause in (IdleCause.INPUT, IdleCause.THREAD):
-            pieces = found.get(cause, EMPTY)
+            pieces = by_cause.get(cause, EMPTY)
             if not len(pieces):
                 continue
             _, silent = self.wakes.in_silence(pieces - self.wakes.waits)
@@ -205,9 +205,9 @@ class HostActivity:
 
         If that thread is not known, of all threads, with the cause unknown.
         """
-        found: dict[IdleEvent, int] = {}
+        ps_of: dict[IdleEvent, int] = {}
         if not len(gaps):
-            return found
+            return ps_of
         for thread_ in (self.calling,) if self.known else self.others:
             own = thread_.rows_in(gaps)
             if not len(own):
@@ -220,8 +220,8 @@ class HostActivity:
             rows = np.stack([kinds // names // names, kinds // names % names, kinds % names])
             for (cause, giver, name), ps in zip(rows.T.tolist(), sums.tolist(), strict=True):
                 behind = IdleEvent(CAUSES[cause] if self.known else IdleCause.UNKNOWN, giver, name)
-                found[behind] = found.get(behind, 0) + int(ps)
-        return found
+                ps_of[behind] = ps_of.get(behind, 0) + int(ps)
+        return ps_of
 
 
 def host_activities(data: StepData) -> dict[int, HostActivity]:
@@ -276,7 +276,7 @@ def host_activity(data: StepData, everything: pl.DataFrame) -> HostActivity:
         calling=calling,
         others=tuple(threads),
         beside={cause: _together(threads, cause) for cause in _OTHERS_DO},
-        busy=tuple(found for found in busy if found is not None),
+        busy=tuple(each for each in busy if each is not None),
         stands=times - in_python - native if work else EMPTY,
     )
 
@@ -285,16 +285,16 @@ def _work_of_lines(
     worked: pl.DataFrame, names: Sequence[str]
 ) -> dict[int, tuple[Intervals, Intervals]]:
     """Return when each sampled thread worked: in Python, and in native code."""
-    found: dict[int, tuple[Intervals, Intervals]] = {}
+    work_of: dict[int, tuple[Intervals, Intervals]] = {}
     for part in worked.partition_by("line"):
         start = part["start_ps"].to_numpy()
         end = start + part["dur_ps"].to_numpy()
         python = np.array([names[code] == WORKS_IN_PYTHON for code in part["name"]], bool)
-        found[int(part["line"][0])] = (
+        work_of[int(part["line"][0])] = (
             union(start[python], end[python]),
             union(start[~python], end[~python]),
         )
-    return found
+    return work_of
 
 
 def _steps(windows: pl.DataFrame) -> Intervals:

@@ -271,8 +271,8 @@ class IdleTime:
 
     def evidence(self, cause: IdleCause) -> tuple[Evidence, ...]:
         """Return the gaps in which the host is late for this cause, and what it does in them."""
-        ms, found = self.host_ms(cause), self.gaps(cause)
-        gaps = Evidence(what="gaps before the next step", ms=ms, gaps=found)
+        ms, own_gaps = self.host_ms(cause), self.gaps(cause)
+        gaps = Evidence(what="gaps before the next step", ms=ms, gaps=own_gaps)
         return (gaps, *(Evidence(what=what, ms=ms) for what, ms in self.top(cause)))
 
 
@@ -303,13 +303,13 @@ def idle_of(data: StepData) -> IdleTime:
         host = data.timeline.devices[device].host
         return given.split(device, host, sides[host], own, windows, spans, busy_time)
 
-    found = on_threads(split, zip(per_device, busy_times, strict=True), rows=rows)
+    splits = on_threads(split, zip(per_device, busy_times, strict=True), rows=rows)
     tops: dict[tuple[IdleEvent, bool], int] = {}
-    for one in found:
+    for one in splits:
         for behind, ps in one.tops.items():
             tops[behind] = tops.get(behind, 0) + ps
     names = data.timeline.host_names
-    parts = [(*key, ps * scale) for one in found for key, ps in one.parts]
+    parts = [(*key, ps * scale) for one in splits for key, ps in one.parts]
     named = [
         (event.cause, is_held, event.text(names), ps * scale)
         for (event, is_held), ps in tops.items()
@@ -318,12 +318,12 @@ def idle_of(data: StepData) -> IdleTime:
         parts=pl.DataFrame(parts, schema=PARTS, orient="row").filter(pl.col("ms") > 0),
         tops=pl.DataFrame(named, schema=TOPS, orient="row"),
         seen=all(side.known for side in sides.values()),
-        blocked_ms=sum(one.blocked for one in found) * scale,
-        worst=[row for one in found for row in one.worst],
+        blocked_ms=sum(one.blocked for one in splits) * scale,
+        worst=[row for one in splits for row in one.worst],
         awaited=[
-            (cause, what, ps * scale) for one in found for (cause, what), ps in one.awaited.items()
+            (cause, what, ps * scale) for one in splits for (cause, what), ps in one.awaited.items()
         ],
-        in_turn=any(one.in_turn for one in found),
+        in_turn=any(one.in_turn for one in splits),
     )
 
 
@@ -387,11 +387,13 @@ class _Given:
             (_launching_little(side.attribute(held, anywhere, virtual=virtual), little), True),
         )
         pieces = [
-            (cause, is_held, piece) for found, is_held in split for cause, piece in found.items()
+            (cause, is_held, piece)
+            for by_cause, is_held in split
+            for cause, piece in by_cause.items()
         ]
         awaited: dict[tuple[IdleCause, str], int] = {}
-        for found, _ in split[1:]:
-            for behind, ps in side.awaited(found).items():
+        for by_cause, _ in split[1:]:
+            for behind, ps in side.awaited(by_cause).items():
                 awaited[behind] = awaited.get(behind, 0) + ps
         parts = [((device, cause, is_held), piece.total) for cause, is_held, piece in pieces]
         worst = [
@@ -415,11 +417,11 @@ class _Given:
 
 def idle_gaps(data: StepData) -> tuple[Gap, ...]:
     """Return the longest gaps of the typical steps, whatever their cause."""
-    found: dict[Gap, int] = {}
+    length_of: dict[Gap, int] = {}
     for device, windows, spans in by_device(data):
         gaps = union(*windows) - busy(data, spans)
-        found.update(_worst(device, gaps, gaps))
-    return tuple(sorted(found, key=lambda gap: -found[gap])[:_ROWS])
+        length_of.update(_worst(device, gaps, gaps))
+    return tuple(sorted(length_of, key=lambda gap: -length_of[gap])[:_ROWS])
 
 
 def _worst(device: int, gaps: Intervals, pieces: Intervals) -> list[tuple[Gap, int]]:
@@ -481,14 +483,14 @@ def _without_threads(own: dict[IdleCause, Intervals]) -> dict[IdleCause, Interva
 
 
 def _launching_little(
-    found: dict[IdleCause, Intervals], little: Intervals
+    by_cause: dict[IdleCause, Intervals], little: Intervals
 ) -> dict[IdleCause, Intervals]:
     """Tell the launching of little programs from that of others."""
-    if not len(little) or IdleCause.DISPATCH not in found:
-        return found
-    dispatch = found[IdleCause.DISPATCH]
+    if not len(little) or IdleCause.DISPATCH not in by_cause:
+        return by_cause
+    dispatch = by_cause[IdleCause.DISPATCH]
     eager = dispatch & little
-    return {**found, IdleCause.DISPATCH: dispatch - eager, IdleCause.EAGER: eager}
+    return {**by_cause, IdleCause.DISPATCH: dispatch - eager, IdleCause.EAGER: eager}
 
 
 def _split(

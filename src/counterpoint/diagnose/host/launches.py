@@ -55,8 +55,8 @@ def calling_names(timeline: Timeline) -> Mapping[str, Sequence[int]]:
     """Return the names of the events that call each jitted function."""
     names: dict[str, list[int]] = {}
     for index in matching(timeline.host_names, CALL):
-        if found := CALL.match(timeline.host_names[index]):
-            names.setdefault(_as_in_hlo(found[1]), []).append(index)
+        if match := CALL.match(timeline.host_names[index]):
+            names.setdefault(_as_in_hlo(match[1]), []).append(index)
     return names
 
 
@@ -71,22 +71,22 @@ class CallReturns:
     def __init__(self, calls: pl.DataFrame, calls_of: Mapping[str, Sequence[int]]) -> None:
         self._calls = calls
         self._calls_of = calls_of
-        self._found: dict[str, tuple[Longs, Longs]] = {}
+        self._times_of: dict[str, tuple[Longs, Longs]] = {}
         self._lock = Lock()  # the devices of a host, on threads, ask for the same functions
 
     def of(self, function: str) -> tuple[Longs, Longs]:
         """Return begin and end of the calls of a function."""
         with self._lock:
-            if function not in self._found:
-                named = self._calls_of.get(function, ())
-                self._found[function] = _outermost(self._calls.filter(pl.col("name").is_in(named)))
-            return self._found[function]
+            if function not in self._times_of:
+                named = pl.col("name").is_in(self._calls_of.get(function, ()))
+                self._times_of[function] = _outermost(self._calls.filter(named))
+            return self._times_of[function]
 
 
 def functions_of(timeline: Timeline) -> Sequence[str]:
     """Return the jitted function of each program; empty if its name tells none."""
-    found = (_JIT.match(entry.name) for entry in timeline.programs)
-    return ["" if match is None else _as_in_hlo(match[1]) for match in found]
+    matches = (_JIT.match(entry.name) for entry in timeline.programs)
+    return ["" if match is None else _as_in_hlo(match[1]) for match in matches]
 
 
 class InTurn(NamedTuple):
@@ -111,7 +111,7 @@ def taking_turns(
     """
     functions = dict(enumerate(functions_of(timeline)))
     hosts = {index: device.host for index, device in enumerate(timeline.devices)}
-    found: dict[tuple[int, str], InTurn] = {}
+    in_turn: dict[tuple[int, str], InTurn] = {}
     of_functions = timeline.runs.with_columns(
         function=pl.col("program").replace_strict(functions, return_dtype=pl.String),
         host=pl.col("device").replace_strict(hosts, return_dtype=pl.UInt32),
@@ -126,8 +126,8 @@ def taking_turns(
         match = Launched(np.full(len(starts), _ALWAYS), np.full(len(starts), NEVER))
         if calls and (np.diff(number)[:-1] == 1).all():  # the last call may have been cut off
             match = _in_order(begin, end, starts, idle_since=starts)
-        found[int(str(host)), str(function)] = InTurn(starts, match)
-    return found
+        in_turn[int(str(host)), str(function)] = InTurn(starts, match)
+    return in_turn
 
 
 def launched(
@@ -156,14 +156,14 @@ def launched(
         begin, end = returns.of(function)
         if not len(begin):
             continue
-        found = (
+        matched = (
             turns[function].of(start[own])
             if function in turns
             else _in_order(begin, end, start[own], idle_since[own])
         )
         ordered = recorded[own] == NEVER
-        earliest[own[ordered]] = found.earliest[ordered]
-        latest[own[ordered]] = found.latest[ordered]
+        earliest[own[ordered]] = matched.earliest[ordered]
+        latest[own[ordered]] = matched.latest[ordered]
     return Launched(earliest, latest)
 
 
@@ -177,7 +177,7 @@ def _in_order(begin: Longs, end: Longs, runs: Longs, idle_since: Longs) -> Launc
     last_is_cut = len(begin) + missing == len(runs) - 1 and runs[-1] >= end[-1]
     if not last_is_cut:
         missing = max(missing, int(lacking[-1]))
-    found = _shifted(begin, end, runs, missing)
+    sooner = _shifted(begin, end, runs, missing)
     # No run starts before its call, so at least these calls are missing. The others may be missing
     # after the last recorded one: where runs follow their calls much sooner then, who knows.
     least = int((np.searchsorted(runs, begin) - np.arange(len(begin))).max())
@@ -185,17 +185,17 @@ def _in_order(begin: Longs, end: Longs, runs: Longs, idle_since: Longs) -> Launc
         later = _shifted(begin, end, runs, least)
         both = slice(missing, least + len(begin))  # runs that have a call under either match
         if _CLEARLY * _waits(later, both, runs, idle_since) <= _waits(
-            found, both, runs, idle_since
+            sooner, both, runs, idle_since
         ):
-            earliest = np.minimum(found.earliest, later.earliest)
-            return Launched(earliest, np.maximum(found.latest, later.latest))
+            earliest = np.minimum(sooner.earliest, later.earliest)
+            return Launched(earliest, np.maximum(sooner.latest, later.latest))
     if not last_is_cut:
-        return found
+        return sooner
     other = _shifted(begin, end, runs, missing + 1)
     both = slice(missing + 1, len(runs) - 1)
-    if _CLEARLY * _waits(found, both, runs, idle_since) <= _waits(other, both, runs, idle_since):
-        return found
-    return Launched(np.minimum(found.earliest, other.earliest), found.latest)
+    if _CLEARLY * _waits(sooner, both, runs, idle_since) <= _waits(other, both, runs, idle_since):
+        return sooner
+    return Launched(np.minimum(sooner.earliest, other.earliest), sooner.latest)
 
 
 def _waits(match: Launched, both: slice, runs: Longs, idle_since: Longs) -> int:

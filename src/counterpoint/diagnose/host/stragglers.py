@@ -199,12 +199,12 @@ def _often_last(data: StepData, waited: Waited, least: Waited | float) -> dict[i
     first, late = _lateness(waited)
     counts = (late > _WORTH * data.step_ms) & (late >= least)
     costly, among = int(counts.sum()), int(np.isfinite(waited).any(axis=1).sum())
-    found: dict[int, int] = {}
+    often_last: dict[int, int] = {}
     for number in values_of(first[counts]):
         last = int((first[counts] == number).sum())
         if among * at_least(last, costly, 1 / among) <= _BY_CHANCE:
-            found[int(number)] = last
-    return found
+            often_last[int(number)] = last
+    return often_last
 
 
 def _lateness(waited: Waited) -> tuple[NDArray[np.int64], Waited]:
@@ -293,12 +293,12 @@ def waits(data: StepData) -> pl.DataFrame:
     timeline = data.timeline
     if len(timeline.devices) < 2 or timeline.basis is Basis.PREDICTED:
         return pl.DataFrame(schema=SCHEMA)
-    found = data.cached(exposed_executions)
-    if not len(found):
+    executions = data.cached(exposed_executions)
+    if not len(executions):
         return pl.DataFrame(schema=SCHEMA)
     ops = timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
-    grouped = with_groups(timeline, number_collectives(ops), stays(found, "step"), "step")
-    exposed = found.group_by(_STAY).agg(pl.col("exposed_ps").sum())
+    grouped = with_groups(timeline, number_collectives(ops), stays(executions, "step"), "step")
+    exposed = executions.group_by(_STAY).agg(pl.col("exposed_ps").sum())
     several = pl.col("host").n_unique().over(_MEETING) > 1
     hosts = {index: device.host for index, device in enumerate(timeline.devices)}
     spreads = {index: host.clock_spread_ps or 0 for index, host in enumerate(timeline.hosts)}

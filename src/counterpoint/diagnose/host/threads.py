@@ -134,7 +134,7 @@ class Named:
 def named(names: Sequence[str], own_cause: Sequence[IdleCause | None]) -> Named:
     """Read the names once for all threads; `own_cause` has an entry per name."""
 
-    def found(pattern: re.Pattern[str]) -> Flags:
+    def matched(pattern: re.Pattern[str]) -> Flags:
         flags = np.zeros(len(names), bool)
         flags[matching(names, pattern)] = True
         return flags
@@ -145,14 +145,14 @@ def named(names: Sequence[str], own_cause: Sequence[IdleCause | None]) -> Named:
         ),
         traced=np.array([text.startswith(TRACED) for text in names], bool),
         frame=np.array([is_frame(text) for text in names], bool),
-        wait_mark=found(_WAIT),
-        only_wait=found(_ONLY_WAITS),
-        collects=found(_COLLECTS),
-        collects_for_jax=found(_COLLECTS_FOR_JAX),
-        numpy_copy=found(_NUMPY_COPY),
-        rests=found(_RESTS),
-        for_thread=found(_FOR_THREAD),
-        under_lock=found(_UNDER_LOCK),
+        wait_mark=matched(_WAIT),
+        only_wait=matched(_ONLY_WAITS),
+        collects=matched(_COLLECTS),
+        collects_for_jax=matched(_COLLECTS_FOR_JAX),
+        numpy_copy=matched(_NUMPY_COPY),
+        rests=matched(_RESTS),
+        for_thread=matched(_FOR_THREAD),
+        under_lock=matched(_UNDER_LOCK),
     )
 
 
@@ -244,8 +244,8 @@ def _waits_for_copies(start: Longs, end: Longs, own: Longs, parent: Longs) -> In
         np.append(_NEVER, ends)[np.searchsorted(ends, start[waits], side="right")]
         for ends in (called, copied)
     )
-    found = waits[last_copy > last_call]
-    return union(start[found], end[found])
+    for_copies = waits[last_copy > last_call]
+    return union(start[for_copies], end[for_copies])
 
 
 def _since_copies(start: Longs, end: Longs, own: Longs, parent: Longs) -> Intervals:
@@ -289,24 +289,24 @@ def _inherit(own: Longs, parent: Longs, depth: Longs) -> tuple[Longs, Longs]:
 
     The second result is the event that determined the cause.
     """
-    found, giver = own.copy(), np.arange(len(own))
-    found[(depth == 0) & (found == _NONE)] = _PYTHON
+    inherited, giver = own.copy(), np.arange(len(own))
+    inherited[(depth == 0) & (inherited == _NONE)] = _PYTHON
     for level in range(1, int(depth.max(initial=0)) + 1):
         level_events = np.flatnonzero(depth == level)
         outer = np.maximum(parent[level_events], 0)
-        around = np.where(parent[level_events] == _NONE, _PYTHON, found[outer])
-        own_causes = found[level_events]
+        around = np.where(parent[level_events] == _NONE, _PYTHON, inherited[outer])
+        own_causes = inherited[level_events]
         # Within an annotation, a named event without calls is Python that the user annotated.
         own_causes = np.where((own_causes == _NONE) & (around == _UNKNOWN), _PYTHON, own_causes)
         gives_way = np.isin(own_causes, _SWALLOWED) & np.isin(around, _SWALLOWS)
         # A lock inside a loader is input, and inside a call it is a part of that.
         gives_way |= (own_causes == _THREAD) & ~np.isin(around, (_PYTHON, _UNKNOWN))
         gives_way |= (own_causes == _NONE) | ((own_causes == _UNKNOWN) & (around == _PYTHON))
-        found[level_events] = np.where(gives_way, around, own_causes)
+        inherited[level_events] = np.where(gives_way, around, own_causes)
         giver[level_events] = np.where(
             gives_way & (parent[level_events] != _NONE), giver[outer], level_events
         )
-    return found, giver
+    return inherited, giver
 
 
 def _callers(
@@ -328,17 +328,17 @@ def _callers(
         called[inside] = np.where(called[outer] == _NONE, called[inside], called[outer])
     of_loop = np.where((called != _NONE) & frame[name[called]], called, caller)
     known = library[name[giver]] & (caller[giver] != _NONE)
-    found = np.where(cause == _PYTHON, of_loop, np.where(known, caller[giver], giver))
-    return np.where(found == _NONE, giver, found)
+    callers = np.where(cause == _PYTHON, of_loop, np.where(known, caller[giver], giver))
+    return np.where(callers == _NONE, giver, callers)
 
 
 def _containing(chosen: NDArray[np.bool_], parent: Longs, depth: Longs) -> NDArray[np.bool_]:
     """Return which events are chosen or contain one that is."""
-    found = chosen.copy()
+    containing = chosen.copy()
     for level in range(int(depth.max(initial=0)), 0, -1):
-        nested = np.flatnonzero((depth == level) & found & (parent != _NONE))
-        found[parent[nested]] = True
-    return found
+        nested = np.flatnonzero((depth == level) & containing & (parent != _NONE))
+        containing[parent[nested]] = True
+    return containing
 
 
 def _moments(start: Longs, end: Longs, parent: Longs, depth: Longs) -> tuple[Longs, Longs]:

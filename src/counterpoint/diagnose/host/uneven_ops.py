@@ -70,7 +70,7 @@ def most_uneven_op(data: StepData) -> UnevenOp | None:
     )
     # A median step, and not the mean of those that are looked into.
     ms = data.selection.scale * data.selection.occurrences or 1 / PS_PER_MS
-    found = (
+    candidates = (
         in_step.group_by(_OP)
         .agg(
             least=pl.col("least").sum() / steps * ms,
@@ -81,7 +81,7 @@ def most_uneven_op(data: StepData) -> UnevenOp | None:
         .sort("excess", "op", descending=[True, False])
         .head(1)
     )
-    for row in found.iter_rows(named=True):
+    for row in candidates.iter_rows(named=True):
         return UnevenOp(row, row["least"], row["most"], row["excess"])
     return None
 

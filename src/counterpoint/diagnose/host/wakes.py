@@ -108,14 +108,14 @@ class Wakes:
 
     def _done(self, pieces: Intervals, chosen: Longs, links: int) -> Done:
         """Return what each thread did in the pieces for which it was chosen."""
-        found: Done = {}
+        done: Done = {}
         for index, thread in enumerate(self._python):
             own = Intervals(pieces.start[chosen == index], pieces.end[chosen == index])
             if not len(own):
                 continue
             if links and (awaited := self._in_turn(thread, own, links)):
                 for event, ps in awaited.items():
-                    found[event] = found.get(event, 0) + ps
+                    done[event] = done.get(event, 0) + ps
                 continue
             rows = thread.rows_in(own)
             inside = own.covered(thread.start[rows], thread.end[rows])
@@ -126,8 +126,8 @@ class Wakes:
             sums = np.bincount(kind, weights=inside).astype(np.int64)
             for key, ps in zip(kinds.tolist(), sums.tolist(), strict=True):
                 event = (key // many, key % many)
-                found[event] = found.get(event, 0) + ps
-        return found
+                done[event] = done.get(event, 0) + ps
+        return done
 
     def _in_turn(self, thread: Thread, times: Intervals, links: int) -> Done:
         """Return what others did while this one waited for them, if it mostly did."""

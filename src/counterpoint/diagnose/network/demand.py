@@ -88,14 +88,14 @@ def _recorded(data: StepData, messages: pl.DataFrame) -> pl.DataFrame:
 def _stays(data: StepData) -> pl.DataFrame:
     selection = data.selection
     ops = data.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
-    found = executions_of(data.spans, ops)
+    executions = executions_of(data.spans, ops)
     classified = data.cached(classify).select(
         "program", "op", "link", wire_bytes=pl.col("wire_bytes") * pl.col("senders")
     )
-    if not len(found) or not selection.occurrences:
+    if not len(executions) or not selection.occurrences:
         return pl.DataFrame(schema=SCHEMA)
     numbered = number_collectives(ops)
-    grouped = with_groups(data.timeline, numbered, stays(found, "step"), "step")
+    grouped = with_groups(data.timeline, numbered, stays(executions, "step"), "step")
     fastest = meetings(data.timeline, grouped, "step").select(
         "collective", "step", "turn", "group", "fastest"
     )
@@ -113,7 +113,7 @@ def _stays(data: StepData) -> pl.DataFrame:
     )
     names = numbered.group_by("collective").agg(pl.first("program"), pl.first("name").alias("op"))
     return (
-        placed.join(_exposed(data, found, placed), on=[*_KEYS], how="left")
+        placed.join(_exposed(data, executions, placed), on=[*_KEYS], how="left")
         .join(windows, on=["step", "device"])
         .join(names, on="collective")
         .join(classified, on=["program", "op"], how="left", nulls_equal=True)
@@ -138,11 +138,11 @@ def _stretched(share: pl.Expr, data: StepData) -> pl.Expr:
     return share.sum() * data.step_ms / data.selection.occurrences
 
 
-def _exposed(data: StepData, found: pl.DataFrame, placed: pl.DataFrame) -> pl.DataFrame:
+def _exposed(data: StepData, executions: pl.DataFrame, placed: pl.DataFrame) -> pl.DataFrame:
     """Return the exposed time of each execution: `exposed_ps` while it sends, else `waiting_ps`."""
     end = pl.col("start_ps") + pl.col("dur_ps")
-    whole = exposed_parts(data.selection, data.spans, found).rename("whole_ps")
-    sending = found.join(
+    whole = exposed_parts(data.selection, data.spans, executions).rename("whole_ps")
+    sending = executions.join(
         placed.select(*_KEYS, "sends_ps"), on=[*_KEYS], how="left", maintain_order="left"
     ).with_columns(dur_ps=(end - pl.max_horizontal("start_ps", "sends_ps")).clip(0))
     sending = sending.with_columns(start_ps=pl.max_horizontal("start_ps", "sends_ps"))
@@ -337,12 +337,12 @@ def _bursts(
         .sort("bytes", "op", descending=[True, False])
     )
     gbps = course.gbps(step_ms)
-    found: list[dict[str, Any]] = []
+    bursts: list[dict[str, Any]] = []
     for number, (first, last) in enumerate(runs):
         inside = members.filter(pl.col("burst") == number).to_dicts()
         length = float(course.edges[last] - course.edges[first]) * step_ms
         size = float(course.bytes[first:last].sum())
-        found.append(
+        bursts.append(
             {
                 "link": link,
                 "start_ms": float(course.edges[first]) * step_ms,
@@ -357,7 +357,7 @@ def _bursts(
                 "collectives": [row["op"] for row in inside[:_NAMED]],
             }
         )
-    return found
+    return bursts
 
 
 def _bound(
@@ -389,10 +389,10 @@ def _full(
     if not limit or (lower_bound and not known):
         return []
     runs = _stretches(gbps >= limit * (SATURATION if known else _SEEN), course.edges)
-    found: list[dict[str, Any]] = []
+    stretches: list[dict[str, Any]] = []
     for first, last in runs:
         length = float(course.edges[last] - course.edges[first]) * data.step_ms
-        found.append(
+        stretches.append(
             {
                 "link": link,
                 "start_ms": float(course.edges[first]) * data.step_ms,
@@ -402,4 +402,4 @@ def _full(
                 "limit_is": "capacity" if known else "highest seen",
             }
         )
-    return found
+    return stretches

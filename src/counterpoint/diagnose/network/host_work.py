@@ -31,11 +31,11 @@ _MOST: Final = 0.5
 def host_busy(timeline: Timeline) -> Mapping[int, Intervals]:
     """Return, by host, the time in which at least one of its threads does such work."""
     work = timeline.transfers.filter(pl.col("action").is_in([*_WORK]))
-    found: dict[int, Intervals] = {}
+    busy_of: dict[int, Intervals] = {}
     for (host,), rows in work.group_by("host"):
         start = rows["start_ps"].to_numpy()
-        found[int(str(host))] = union(start, start + rows["dur_ps"].to_numpy())
-    return found
+        busy_of[int(str(host))] = union(start, start + rows["dur_ps"].to_numpy())
+    return busy_of
 
 
 def spent_within(
@@ -189,14 +189,14 @@ def _region(timeline: Timeline, host: int) -> int | None:
 
 def _busiest(rows: pl.DataFrame, steps: int) -> tuple[int, float]:
     """Return the host with most work time, and the time per step; hosts with regular work first."""
-    found = {0: (False, 0.0)}
+    work_of = {0: (False, 0.0)}
     for (host,), part in rows.group_by("host", maintain_order=True):
         start = part["start_ps"].to_numpy()
         busy = union(start, start + part["dur_ps"].to_numpy()).total
         goes_on = part["step"].n_unique() > _MOST * steps
-        found[int(str(host))] = (goes_on, busy / PS_PER_MS / steps)
-    host = max(found, key=lambda number: found[number])
-    return host, found[host][1]
+        work_of[int(str(host))] = (goes_on, busy / PS_PER_MS / steps)
+    host = max(work_of, key=lambda number: work_of[number])
+    return host, work_of[host][1]
 
 
 def _waits(data: StepData) -> float:

@@ -98,24 +98,24 @@ def _rounded(size: int) -> int:
 
 def enlarged(data: StepData, work: HostWork) -> Remedy:
     """Return the remedy: the flag with a computed value, added to LIBTPU_INIT_ARGS."""
-    found = premap(data, work)
-    if found is None:
+    size = premap(data, work)
+    if size is None:
         return advise(
             data,
             f"double --{FLAG} (in {_VARIABLE}; default {DEFAULT >> 30} GiB) and profile again:"
             " the profile has no sizes from which to compute a value",
         )
-    if not found.is_possible:
+    if not size.is_possible:
         return advise(
             data,
             "reuse buffers instead of allocating new ones for each transfer, and send fewer or"
-            f" smaller pieces: --{FLAG} would have to be {found}, more than a host can spare",
+            f" smaller pieces: --{FLAG} would have to be {size}, more than a host can spare",
         )
     given = (data.context.environment or {}).get(_VARIABLE, "")
     kept = _GIVEN.sub("", given).split()
-    value = " ".join([*kept, f"--{FLAG}={found.value}"])
+    value = " ".join([*kept, f"--{FLAG}={size.value}"])
     return advise(
         data,
-        f"raise --{FLAG} to {found.value} in {_VARIABLE}: {found}",
+        f"raise --{FLAG} to {size.value} in {_VARIABLE}: {size}",
         environment={_VARIABLE: value},
     )

@@ -145,12 +145,12 @@ def _recorded_transfers(
     for share, ms in zip(_SHARES, ("late_ms", "host_ms", "slow_ms"), strict=True):
         measured = measured.with_columns(pl.min_horizontal(rest, ms).alias(share))
         rest = rest - pl.col(share)
-    found = (
+    medians = (
         measured.group_by("program", "name")
         .agg(pl.col(*_MEDIANS).median(), *(pl.col(share).sum() / waits.sum() for share in _SHARES))
         .filter(pl.col("by_peer").is_not_nan())
     )
-    return {(row["program"], row["name"]): row for row in found.iter_rows(named=True)}
+    return {(row["program"], row["name"]): row for row in medians.iter_rows(named=True)}
 
 
 def _with_arrivals(data: StepData, executions: pl.DataFrame, calls: RemoteCalls) -> pl.DataFrame:
@@ -247,8 +247,8 @@ def slower_host(data: StepData) -> SlowerHost | None:
         return None
     worst = max(means, key=lambda host: means[host])
     others = float(np.median([ms for host, ms in means.items() if host != worst]))
-    found = SlowerHost(worst, means[worst], others)
-    return found if found.longer_ms > _OF_STEP * data.step_ms else None
+    slowest = SlowerHost(worst, means[worst], others)
+    return slowest if slowest.longer_ms > _OF_STEP * data.step_ms else None
 
 
 def longest_wait_ms(data: StepData, *, idle: bool) -> float:

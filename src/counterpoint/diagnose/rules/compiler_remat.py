@@ -112,10 +112,10 @@ def _warning(data: StepData) -> str | None:
     """Return XLA's last warning in the logs of the Run's ranks."""
     run = data.context.run
     lines = (line.text for rank in run.ranks for line in rank.compiler_lines) if run else ()
-    found = [match for line in lines if (match := _GAVE_UP.search(line))]
-    if not found:
+    warnings = [match for line in lines if (match := _GAVE_UP.search(line))]
+    if not warnings:
         return None
-    return f"XLA's limit was {found[-1]['wanted']}, and it reached {found[-1]['got']}"
+    return f"XLA's limit was {warnings[-1]['wanted']}, and it reached {warnings[-1]['got']}"
 
 
 def _remedy(data: StepData) -> Remedy:

@@ -61,7 +61,7 @@ from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.provenance import provenance
 from counterpoint.timeline.model import Lane
 
 CODE: Final = "STEP508"

@@ -190,11 +190,11 @@ def _ways(
         # How long one waits for the end of an asynchronous copy is not how long it takes.
         if size and copy is None and not opcode.endswith("-done"):
             direct.setdefault(way, []).append(row)
-    found = (
+    totals = (
         _moved(way, copies, direct=len(direct.get(way, ())) == len(copies))
         for way, copies in by_way.items()
     )
-    return sorted(found, key=lambda moved: -moved.ms)
+    return sorted(totals, key=lambda moved: -moved.ms)
 
 
 def _moved(way: _CopyKind, copies: Sequence[tuple[float, float]], *, direct: bool) -> _CopyTotal:
@@ -214,8 +214,8 @@ def _way(data: StepData, row: dict[str, Any], known: ExecutedOp | None) -> _Copy
     """Return the kind by the profiler's names, which give a copy's ends; else by the HLO."""
     names = data.timeline.ops["name"].gather(data.rows_of(row)).to_list()
     for name in (str(row["op"]), *names):
-        if found := next((way for mark, way in _NAMES if mark.search(name)), None):
-            return found
+        if named := next((way for mark, way in _NAMES if mark.search(name)), None):
+            return named
     start = None if known is None else _start(known)
     if known is None or start is None:
         return _CopyKind.ON_DEVICE

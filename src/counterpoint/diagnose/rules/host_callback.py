@@ -74,35 +74,36 @@ def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     if not data.selection.occurrences or data.basis is Basis.PREDICTED:
         return
-    found = data.cached(host_callbacks)
-    if found is None or found.waits_ms <= WORTH * data.step_ms:
+    callbacks = data.cached(host_callbacks)
+    if callbacks is None or callbacks.waits_ms <= WORTH * data.step_ms:
         return
     yield Finding(
         code=CODE,
-        title=f"devices wait {ms_text(found.waits_ms)} per step for Python that the program calls",
-        detail=_detail(data, found),
-        saves_ms=Range(0.0, found.waits_ms),
+        title=f"devices wait {ms_text(callbacks.waits_ms)} per step for Python that the program"
+        " calls",
+        detail=_detail(data, callbacks),
+        saves_ms=Range(0.0, callbacks.waits_ms),
         basis=data.basis,
         evidence=(
             *(
-                Evidence(what=what, ms=ms, spans=data.longest(found.rows) if at == 0 else ())
-                for at, (what, ms) in enumerate(found.ops[:_NAMED])
+                Evidence(what=what, ms=ms, spans=data.longest(callbacks.rows) if at == 0 else ())
+                for at, (what, ms) in enumerate(callbacks.ops[:_NAMED])
             ),
-            *(Evidence(what=it.name, ms=it.ms) for it in found.functions[:_NAMED]),
+            *(Evidence(what=it.name, ms=it.ms) for it in callbacks.functions[:_NAMED]),
         ),
-        remedy=_remedy(found),
+        remedy=_remedy(callbacks),
         doubt="the Python tracer was on: it makes each call slower"
-        if found.count >= _MANY and traces_python(data.timeline)
+        if callbacks.count >= _MANY and traces_python(data.timeline)
         else None,
     )
 
 
-def _detail(data: StepData, found: HostCallbacks) -> str:
-    count = f"{found.count:,.0f}" if found.count >= 1 else f"{found.count:.1g}"
+def _detail(data: StepData, callbacks: HostCallbacks) -> str:
+    count = f"{callbacks.count:,.0f}" if callbacks.count >= 1 else f"{callbacks.count:.1g}"
     called = f"{count} {'call' if count == '1' else 'calls'} of Python in a step"
-    text = f"{called}, most in {found.ops[0][0]}"
-    if found.functions:
-        first = found.functions[0]
+    text = f"{called}, most in {callbacks.ops[0][0]}"
+    if callbacks.functions:
+        first = callbacks.functions[0]
         if first.ms is None:
             return f"{text}; by samples of Python, that calls {first.name}"
         return f"{text}: {first.name} takes {ms_text(first.ms)}"
@@ -114,8 +115,8 @@ def _detail(data: StepData, found: HostCallbacks) -> str:
     )
 
 
-def _remedy(found: HostCallbacks) -> Remedy:
-    if found.count >= _MANY:
+def _remedy(callbacks: HostCallbacks) -> Remedy:
+    if callbacks.count >= _MANY:
         return Remedy(
             "take the callback (jax.debug.print, debug.callback) out of the loop, or call it once"
             " per step with all values: each call stops the device"

@@ -102,9 +102,9 @@ _KEEP: Final = (
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding for the device and one for the host."""
-    found = relaid(data)
-    if found:
-        yield _on_device(data, found)
+    kernels = relaid(data)
+    if kernels:
+        yield _on_device(data, kernels)
     named = data.cached(relaid_by_name)
     if sum(row["self_ms"] for row in named) > _LEAST_TOTAL * data.step_ms:
         yield _by_name(data, named)
@@ -149,23 +149,23 @@ def _moves_by_name(name: str, *, computes: bool, tpu: bool) -> bool:
     return bool(_TRANSPOSES.search(stem)) or (tpu and stem == "reshape")
 
 
-def _on_device(data: StepData, found: Sequence[ExecutedOp]) -> Finding:
-    total = sum(kernel.ms for kernel in found)
-    moved = sum((kernel.row["bytes_accessed"] or 0) * kernel.row["count"] for kernel in found)
-    saves, basis = gain_without(data, found, total)
-    first = found[0]
+def _on_device(data: StepData, kernels: Sequence[ExecutedOp]) -> Finding:
+    total = sum(kernel.ms for kernel in kernels)
+    moved = sum((kernel.row["bytes_accessed"] or 0) * kernel.row["count"] for kernel in kernels)
+    saves, basis = gain_without(data, kernels, total)
+    first = kernels[0]
     return Finding(
         code=CODE,
         title=f"layout changes (copies, transposes) take {ms_text(total)} per step",
         detail=(
-            f"{counted_noun(len(found), 'kernel')}, {bytes_text(moved)} read and written;"
+            f"{counted_noun(len(kernels), 'kernel')}, {bytes_text(moved)} read and written;"
             f" the longest is {place_of(first.row)}, {ms_text(first.ms)}:"
             f" {_shapes(first)}, {_for_whom(first)}"
         ),
         saves_ms=saves,
         takes_ms=total,
         basis=basis,
-        evidence=evidence_of(data, found),
+        evidence=evidence_of(data, kernels),
         remedy=advise(data, _KEEP),
         doubt=_DOUBT,
     )

@@ -139,9 +139,9 @@ def _finding(data: StepData, kind: _ChainKind, saves: Range, chip: Chip) -> Find
     )
 
 
-def _sorts(found: Sequence[KernelChain]) -> list[_ChainKind]:
+def _sorts(chains: Sequence[KernelChain]) -> list[_ChainKind]:
     sorts: dict[str, list[KernelChain]] = {}
-    for chain in found:
+    for chain in chains:
         sorts.setdefault(_sort(chain), []).append(chain)
     return [_ChainKind(name, tuple(group)) for name, group in sorts.items()]
 

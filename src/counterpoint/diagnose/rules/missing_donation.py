@@ -102,15 +102,15 @@ class UndonatedCopy:
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all arguments."""
-    found = data.cached(undonated)
-    total = sum(copy.ran.ms for copy in found)
+    copies = data.cached(undonated)
+    total = sum(copy.ran.ms for copy in copies)
     if total <= max(_LEAST_SHARE * data.step_ms, _LEAST_SHOWN_MS):
         return
     freeing = _freeing_ms(data, total)
-    moved = sum(copy.argument.shape.bytes for copy in found)
-    names = list(dict.fromkeys(copy.name for copy in found))
+    moved = sum(copy.argument.shape.bytes for copy in copies)
+    names = list(dict.fromkeys(copy.name for copy in copies))
     noun = "argument" if len(names) == 1 else "arguments"
-    first = found[0]
+    first = copies[0]
     yield Finding(
         code=CODE,
         title=f"copies of arguments that are not donated take {ms_text(total)} per step",
@@ -120,10 +120,10 @@ def check(data: StepData) -> Iterator[Finding]:
             f" buffer. The longest copy is {first.ran.row['op']}, {ms_text(first.ran.ms)} per"
             f" step{_pages(freeing)}"
         ),
-        saves_ms=Range((1 - _OTHER_RUN) * _alone_ms(data, found), total + freeing),
+        saves_ms=Range((1 - _OTHER_RUN) * _alone_ms(data, copies), total + freeing),
         takes_ms=total + freeing,
         basis=data.basis,
-        evidence=evidence_of(data, (copy.ran for copy in found)),
+        evidence=evidence_of(data, (copy.ran for copy in copies)),
         remedy=advise(
             data,
             f"donate {'it' if len(names) == 1 else 'them'} (jax.jit(step, donate_argnums=...), or"
@@ -135,7 +135,7 @@ def check(data: StepData) -> Iterator[Finding]:
 def undonated(data: StepData) -> list[UndonatedCopy]:
     """Return the copies that donating an argument would save, longest first."""
     long = (pl.col("category") == "copy") & (pl.col("share") > _LEAST_SHARE)
-    found: list[UndonatedCopy] = []
+    copies: list[UndonatedCopy] = []
     for ran in executed_ops(data, long):
         if ran.instruction.opcode != "copy" or moves_only(ran.program, ran.instruction):
             continue
@@ -143,8 +143,8 @@ def undonated(data: StepData) -> list[UndonatedCopy]:
         if argument is None or not could_be_donated(ran.program, argument):
             continue
         if not _is_read_later(ran.program, argument, ran.instruction):
-            found.append(UndonatedCopy(ran, argument))
-    return found
+            copies.append(UndonatedCopy(ran, argument))
+    return copies
 
 
 def could_be_donated(program: Program, argument: Instruction) -> bool:
@@ -181,9 +181,9 @@ def _is_read_later(program: Program, argument: Instruction, copy: Instruction) -
     return False
 
 
-def _alone_ms(data: StepData, found: Sequence[UndonatedCopy]) -> float:
+def _alone_ms(data: StepData, copies: Sequence[UndonatedCopy]) -> float:
     """Return for how long a device would have nothing to do without the copies."""
-    own = [row for copy in found for row in data.rows_of(copy.ran.row)]
+    own = [row for copy in copies for row in data.rows_of(copy.ran.row)]
     others = attribute(data.selection, data.spans.filter(~pl.col("op").is_in(own)))
     with_them, without = (
         int(each.filter(pl.col("state") == IDLE)["ps"].sum()) for each in (data.attributed, others)

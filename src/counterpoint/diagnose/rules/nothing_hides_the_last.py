@@ -111,8 +111,8 @@ def _sizes(data: StepData, row: dict[str, Any]) -> list[int]:
 
     if data.program is None or row["kind"] not in KINDS or not on_gpu(data):
         return []
-    found = (part for place in combiner_inputs(data.program, row["kind"]) for part in place.parts)
-    return [part.bytes for part in found if part.instruction == row["op"]]
+    parts = (part for place in combiner_inputs(data.program, row["kind"]) for part in place.parts)
+    return [part.bytes for part in parts if part.instruction == row["op"]]
 
 
 def _is_mostly_start(data: StepData, row: dict[str, Any]) -> bool:

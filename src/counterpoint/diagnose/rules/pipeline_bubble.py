@@ -58,8 +58,8 @@ from counterpoint.diagnose.exposure.causes import shares_of
 from counterpoint.diagnose.finding import Evidence, Finding, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance
 from counterpoint.hlo.pipeline import Pipeline, pipelines
+from counterpoint.hlo.provenance import provenance
 from counterpoint.hlo.schedule import enclosing
 
 CODE: Final = "STEP109"
@@ -87,9 +87,13 @@ def check(data: StepData) -> Iterator[Finding]:
     program = data.program
     if program is None or not data.step_ms:
         return
-    found = pipelines(program)
-    ran = list(executed_ops(data, pl.col("program") == data.timeline.step_program)) if found else []
-    bubbles = [_bubble(data, program, pipeline, ran) for pipeline in found]
+    all_pipelines = pipelines(program)
+    ran = (
+        list(executed_ops(data, pl.col("program") == data.timeline.step_program))
+        if all_pipelines
+        else []
+    )
+    bubbles = [_bubble(data, program, pipeline, ran) for pipeline in all_pipelines]
     lost = min(sum(bubble.lost_ms for bubble in bubbles), data.step_ms)
     if lost <= _LEAST_SHARE * data.step_ms:
         return
@@ -113,8 +117,8 @@ def check(data: StepData) -> Iterator[Finding]:
 
 def bubble_waits(data: StepData) -> frozenset[str]:
     """Return the permutes of pipelines: their waits are bubbles, not late devices."""
-    found = pipelines(data.program) if data.program is not None else ()
-    return frozenset(permute.name for pipeline in found for permute in pipeline.permutes)
+    all_pipelines = pipelines(data.program) if data.program is not None else ()
+    return frozenset(permute.name for pipeline in all_pipelines for permute in pipeline.permutes)
 
 
 def _bubble(

@@ -79,10 +79,10 @@ def check(data: StepData) -> Iterator[Finding]:
 
     from counterpoint.runs.scores import profiled_steps, slowest_rank
 
-    found = slowest_rank(data.context.run)
-    if found is None or found[1].disturbed:
+    slowest = slowest_rank(data.context.run)
+    if slowest is None or slowest[1].disturbed:
         return
-    rank, outside = found
+    rank, outside = slowest
     inside, count = profiled_steps(rank)
     if count < _ENOUGH:
         return

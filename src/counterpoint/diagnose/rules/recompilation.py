@@ -91,11 +91,11 @@ _WORTH_S: Final = 1.0
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield what the profile shows, else what the Run recorded; then repeated startup compiles."""
-    found = [*_in_profile(data)] or [*_in_run(data)]
-    reported = {evidence.what for finding in found for evidence in finding.evidence}
+    findings = [*_in_profile(data)] or [*_in_run(data)]
+    reported = {evidence.what for finding in findings for evidence in finding.evidence}
     # Calls have the function's name, without the module's prefix.
     reported |= {f"jit_{name}" for name in reported}
-    yield from found
+    yield from findings
     yield from (finding for finding in _at_start(data) if finding.evidence[0].what not in reported)
 
 
@@ -208,9 +208,9 @@ def _doubt(data: StepData, seen: StepCompiles) -> str | None:
 
 def _in_run(data: StepData) -> Iterator[Finding]:
     run = data.context.run
-    found = compiled_in_run(run) if run is not None else {}
-    again = {name: build for name, build in found.items() if build[0] > 1}
-    for name, (_, took) in found.items():
+    compiled = compiled_in_run(run) if run is not None else {}
+    again = {name: build for name, build in compiled.items() if build[0] > 1}
+    for name, (_, took) in compiled.items():
         if name not in again:
             yield _once(
                 data,
@@ -257,7 +257,11 @@ def _at_start(data: StepData) -> Iterator[Finding]:
     if run is None or run.timed is None:
         return
     names = dict.fromkeys(compile_.name for compile_ in run.timed.compiles if compile_.name)
-    again = [found for name in names if (found := recompilation_of(run, name)) is not None]
+    again = [
+        recompilation
+        for name in names
+        if (recompilation := recompilation_of(run, name)) is not None
+    ]
     relevant = [
         build
         for build in again

@@ -110,11 +110,11 @@ _REMEDIES: Final = {
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all transfers."""
-    found = stalls(data)
-    if not found:
+    waiting = stalls(data)
+    if not waiting:
         return
-    waits = sum(stall.waits_ms for stall in found)
-    sums = _by_cause(found)
+    waits = sum(stall.waits_ms for stall in waiting)
+    sums = _by_cause(waiting)
     cause = next(iter(sums))
     slower = slower_host(data) if cause in _OF_OTHERS else None
     saves = _saves(data, sums, waits)
@@ -122,20 +122,20 @@ def check(data: StepData) -> Iterator[Finding]:
         code=CODE,
         title=f"devices wait {ms_text(waits)} per step for data of other slices: {cause}",
         detail=(
-            f"{_causes(sums)}. {_slower(data, slower)}{_describe(found[0])}{_more(saves, waits)}"
+            f"{_causes(sums)}. {_slower(data, slower)}{_describe(waiting[0])}{_more(saves, waits)}"
         ),
         saves_ms=saves,
         basis=data.basis,
-        evidence=tuple(data.evidence(stall.row, "own_ms") for stall in found[:_SHOWN]),
-        remedy=_remedy(data, cause, found[0], slower),
+        evidence=tuple(data.evidence(stall.row, "own_ms") for stall in waiting[:_SHOWN]),
+        remedy=_remedy(data, cause, waiting[0], slower),
         doubt=_doubt(data),
     )
 
 
-def _by_cause(found: Sequence[Stall]) -> dict[StallCause, float]:
+def _by_cause(waiting: Sequence[Stall]) -> dict[StallCause, float]:
     """Return milliseconds by cause, largest first."""
     sums: dict[StallCause, float] = {}
-    for stall in found:
+    for stall in waiting:
         for cause, ms in stall.by_cause.items():
             sums[cause] = sums.get(cause, 0.0) + ms
     return dict(sorted(sums.items(), key=lambda item: -item[1]))

@@ -74,7 +74,7 @@ from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo.accumulation import AccumulatedSum, accumulated_sums
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.provenance import provenance
 
 CODE: Final = "STEP108"
 NAME: Final = "reduced-in-loop"
@@ -100,37 +100,37 @@ def check(data: StepData) -> Iterator[Finding]:
     program = data.program
     if program is None or not data.step_ms:
         return
-    found = list(_found(data, program))
+    repeated = list(_repeated_sums(data, program))
     memory = memory_of(data)
     if memory is not None and memory.spare is not None:
-        extra = sum(it.extra_bytes for it in found)
+        extra = sum(it.extra_bytes for it in repeated)
         if extra > memory.spare:
-            found = [it for it in found if not it.extra_bytes]
-    exposed = sum(it.exposed_ms for it in found)
+            repeated = [it for it in repeated if not it.extra_bytes]
+    exposed = sum(it.exposed_ms for it in repeated)
     if exposed <= _LEAST_SHARE * data.step_ms:
         return
-    first = found[0]
-    saves, basis = _saves(data, found, exposed)
+    first = repeated[0]
+    saves, basis = _saves(data, repeated, exposed)
     yield Finding(
         code=CODE,
         title=f"gradients are summed over devices {first.sum.trips} times instead of once",
-        detail=_detail(program, found, exposed),
+        detail=_detail(program, repeated, exposed),
         saves_ms=saves,
         basis=basis,
         evidence=tuple(
             replace(data.evidence(it.row, "exposed_ms"), what=place_of(it.row))
-            for it in found[:_NAMED]
+            for it in repeated[:_NAMED]
         ),
         remedy=advise(
             data,
             "accumulate each device's own gradients in the loop (jax.shard_map over the axis of the"
             " batch), and sum them once after it (jax.lax.psum)",
         ),
-        doubt=_doubt(found),
+        doubt=_doubt(repeated),
     )
 
 
-def _found(data: StepData, program: Program) -> Iterator[_Repeated]:
+def _repeated_sums(data: StepData, program: Program) -> Iterator[_Repeated]:
     """Yield the collectives that could run once, the most exposed first."""
     sums = {it.collective.name: it for it in accumulated_sums(program)}
     own = pl.col("op").is_in(list(sums)) & (pl.col("program") == data.timeline.step_program)
@@ -146,32 +146,32 @@ def _found(data: StepData, program: Program) -> Iterator[_Repeated]:
         yield _Repeated(row, one, float(row["total_ms"]), float(row["exposed_ms"]), extra)
 
 
-def _saves(data: StepData, found: Sequence[_Repeated], exposed: float) -> tuple[Range, Basis]:
-    gain = data.cached(savings_of).without(it.sum.collective.name for it in found)
+def _saves(data: StepData, repeated: Sequence[_Repeated], exposed: float) -> tuple[Range, Basis]:
+    gain = data.cached(savings_of).without(it.sum.collective.name for it in repeated)
     all_of_it = gain or Range(0.0, exposed)
-    least = min(it.sum.saved_share for it in found)
-    most = max(1 - 1 / it.sum.trips for it in found)
+    least = min(it.sum.saved_share for it in repeated)
+    most = max(1 - 1 / it.sum.trips for it in repeated)
     high = min(all_of_it.high, exposed) * most
     basis = data.basis if gain is None else Basis.PREDICTED
     return Range(min(all_of_it.low * least, high), high), basis
 
 
-def _detail(program: Program, found: Sequence[_Repeated], exposed: float) -> str:
-    first = found[0]
+def _detail(program: Program, repeated: Sequence[_Repeated], exposed: float) -> str:
+    first = repeated[0]
     loop = provenance(program, first.sum.loop).source
     where = f" of {loop}" if loop else ""
     text = (
-        f"the loop{where} only adds up the results of {counted_noun(len(found), 'collective')}:"
-        f" {ms_text(sum(it.ms for it in found))} per step, {ms_text(exposed)} of it exposed; the"
+        f"the loop{where} only adds up the results of {counted_noun(len(repeated), 'collective')}:"
+        f" {ms_text(sum(it.ms for it in repeated))} per step, {ms_text(exposed)} of it exposed; the"
         f" first is {place_of(first.row)}"
     )
-    extra = sum(it.extra_bytes for it in found)
+    extra = sum(it.extra_bytes for it in repeated)
     if extra:
         text += f". Whole gradients in the loop take {extra / GIB:,.2f} GiB more on each device"
     return text
 
 
-def _doubt(found: Sequence[_Repeated]) -> str | None:
-    if any(it.extra_bytes for it in found):
+def _doubt(repeated: Sequence[_Repeated]) -> str | None:
+    if any(it.extra_bytes for it in repeated):
         return "with sharded parameters (FSDP), memory may forbid to hold whole gradients"
     return None

@@ -69,20 +69,20 @@ def check(data: StepData) -> Iterator[Finding]:
 
     from counterpoint.runs.compiles import all_compiles
 
-    found = all_compiles(run)
-    if found is None or found.seconds <= _LONG_S:
+    compiles = all_compiles(run)
+    if compiles is None or compiles.seconds <= _LONG_S:
         return
-    name = found.longest or "a function without a name"
+    name = compiles.longest or "a function without a name"
     cached = _CACHE in (data.context.environment or {})
     keep = "" if cached else f"; keep compiled programs between starts: {_CACHE}=DIRECTORY"
     yield Finding(
         code=CODE,
-        title=f"XLA compiles for {found.seconds:,.1f} s",
+        title=f"XLA compiles for {compiles.seconds:,.1f} s",
         detail=(
-            f"{counted_noun(found.count, 'compile')}; the longest is {name},"
-            f" {found.longest_s:,.1f} s"
+            f"{counted_noun(compiles.count, 'compile')}; the longest is {name},"
+            f" {compiles.longest_s:,.1f} s"
         ),
-        saves_ms=Unknown(f"{found.seconds:,.1f} s at each start, not per step"),
+        saves_ms=Unknown(f"{compiles.seconds:,.1f} s at each start, not per step"),
         basis=data.basis,
         evidence=(Evidence(what=name, ms=None),),
         remedy=advise(data, f"run equal layers by jax.lax.scan instead of one by one{keep}"),

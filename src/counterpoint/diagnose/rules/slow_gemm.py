@@ -180,8 +180,8 @@ def _unequal(data: StepData, told: set[tuple[int, str]]) -> Iterator[Finding]:
     slower: list[_Slower] = []
     for products in alike.values():
         best = min(products, key=lambda product: product.once_ms)
-        found = [it for it in products if it.once_ms > _UNEQUAL * best.once_ms]
-        slower += [_Slower(it, best) for it in found]
+        slow = [it for it in products if it.once_ms > _UNEQUAL * best.once_ms]
+        slower += [_Slower(it, best) for it in slow]
     slower = sorted(_alone(data, slower), key=lambda it: -it.lost_ms)
     lost = sum(it.lost_ms for it in slower)
     if not slower or lost <= _WORTH * data.step_ms:
@@ -220,10 +220,10 @@ def _size(product: ExecutedOp) -> object | None:
     """
     from counterpoint.cost.compute.gemm import gemms
 
-    found = tuple(gemms(product.program, product.instruction))
-    if not found or any(min(gemm.m, gemm.n, gemm.k) < _LONG for gemm in found):
+    products = tuple(gemms(product.program, product.instruction))
+    if not products or any(min(gemm.m, gemm.n, gemm.k) < _LONG for gemm in products):
         return None
-    return tuple((gemm.dtype, gemm.flops) for gemm in found)
+    return tuple((gemm.dtype, gemm.flops) for gemm in products)
 
 
 def _slow(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
@@ -238,12 +238,12 @@ def _slow(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
         return
     long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
     for product in executed_ops(data, long):
-        found = tuple(gemms(product.program, product.instruction))
-        if not found or product.instruction.opcode == "ragged-dot":
+        products = tuple(gemms(product.program, product.instruction))
+        if not products or product.instruction.opcode == "ragged-dot":
             continue
         price = price_compute(product.program, product.instruction, machine)
         if price.family is PriceFamily.MATMUL and product.once_ms > _SLOW * price.high * 1e3:
-            yield _SlowProduct(product, found, price)
+            yield _SlowProduct(product, products, price)
 
 
 def _on_tpu(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:

@@ -95,7 +95,7 @@ from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.rules.layout_copies import relaid_by_name
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo.model.instruction import Instruction
-from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.provenance import provenance
 from counterpoint.hlo.replication import replication
 from counterpoint.timeline.model import Lane
 
@@ -339,7 +339,7 @@ def slow_ops(data: StepData) -> list[list[_SlowOp]]:
     for op in (*_compared(data, rates), *_without_hlo(data, rates)):
         kinds.setdefault(op.kind, []).append(op)
     worth = [
-        ops for kind, found in kinds.items() if (ops := _worth_naming(data, kind, found, rates))
+        ops for kind, of_kind in kinds.items() if (ops := _worth_naming(data, kind, of_kind, rates))
     ]
     worth.sort(key=lambda ops: -sum(op.saves_ms for op in ops))
     return worth[:_MOST]
@@ -348,14 +348,14 @@ def slow_ops(data: StepData) -> list[list[_SlowOp]]:
 def _compared(data: StepData, rates: _Rates | None) -> Iterator[_SlowOp]:
     """Yield ops with their roofline, the longest first."""
     virtual = on_virtual_devices(data.timeline)
-    found = [*executed_ops(data, (_WORKS | _COPIES) & (pl.col("share") > _LEAST_OP_SHARE))]
-    kinds = [_kind_of(ran) for ran in found]
+    executed = [*executed_ops(data, (_WORKS | _COPIES) & (pl.col("share") > _LEAST_OP_SHARE))]
+    kinds = [_kind_of(ran) for ran in executed]
     indices = [
         _indices_of(data, ran) if kind in _INDEXED and ran.row[_BYTES] is not None else ()
-        for ran, kind in zip(found, kinds, strict=True)
+        for ran, kind in zip(executed, kinds, strict=True)
     ]
     counted = {(row["program"], row["op"]) for rows in indices for row in rows}
-    for ran, kind, before in zip(found, kinds, indices, strict=True):
+    for ran, kind, before in zip(executed, kinds, indices, strict=True):
         if kind is None or moves_only(ran.program, ran.instruction):
             continue
         if kind is not _RNG and ran.row["lane"] == Lane.COPY:

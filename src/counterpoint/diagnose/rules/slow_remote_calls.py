@@ -171,7 +171,10 @@ def _uneven(data: StepData) -> dict[int, float]:
     slow = (it for it in data.cached(slow_steps) if not it.by_host)
     typical = set(data.selection.windows["step"].to_list())
     return {
-        step: ms for found in slow for step, ms in found.longer_ms.items() if step not in typical
+        step: ms
+        for steps_of_cause in slow
+        for step, ms in steps_of_cause.longer_ms.items()
+        if step not in typical
     }
 
 

@@ -106,16 +106,16 @@ def check(data: StepData) -> Iterator[Finding]:
 
 def _finding(data: StepData, cause: SyncCause, rows: Rows) -> Finding:
     first = rows[0]
-    found = data.cached(shares_of).synchronous[first["op"]]
-    within = found.can_change and cause is not SyncCause.LOOP
+    reason = data.cached(shares_of).synchronous[first["op"]]
+    within = reason.can_change and cause is not SyncCause.LOOP
     saving = hiding(data, rows) if within else removing(data, rows)
     return Finding(
         code=CODE,
         title=f"devices wait {ms_text(exposed_ms(rows))} per step for synchronous {kinds(rows)}",
         detail=(
             f"{counted_noun(len(rows), 'instruction')}, first {place_of(first)} with"
-            f" {ms_text(first['own_ms'])}: synchronous because {found.why}"
-            + (meanwhile(data, rows) if found.can_change else "")
+            f" {ms_text(first['own_ms'])}: synchronous because {reason.why}"
+            + (meanwhile(data, rows) if reason.can_change else "")
         ),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,

@@ -254,10 +254,10 @@ def _functions(slow: SlowSteps) -> str:
     return _listed([f"{name} ({ms_text(ms)})" for name, ms in slow.functions])
 
 
-def _listed(found: Sequence[str]) -> str:
+def _listed(texts: Sequence[str]) -> str:
     """Return the first names, and how many more there are."""
-    more = len(found) - _NAMED
-    names = [*found[:_NAMED], *([f"{more} more"] if more > 0 else [])]
+    more = len(texts) - _NAMED
+    names = [*texts[:_NAMED], *([f"{more} more"] if more > 0 else [])]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

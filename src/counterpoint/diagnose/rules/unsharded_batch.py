@@ -212,9 +212,9 @@ def _moved(data: StepData, program: Program) -> Iterator[_Moved]:
     }
     ops = {ran.instruction.name: ran for ran in executed_ops(data, own)}
     for part in parts:
-        found = _moved_in(part, collectives, ops)
-        if found.bytes > found.bytes_instead:
-            yield found
+        moved = _moved_in(part, collectives, ops)
+        if moved.bytes > moved.bytes_instead:
+            yield moved
 
 
 def _moved_in(

@@ -79,9 +79,9 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
         yield unknown(f"{path} is an address, which is not tested")
         return
     place = next((directory for directory in facts.places if directory.named_by == SETTING), None)
-    found = [*_of_place(place, facts.hosts), *_of_time(facts)]
-    yield from found
-    if not found and place is not None:
+    faults = [*_of_place(place, facts.hosts), *_of_time(facts)]
+    yield from faults
+    if not faults and place is not None:
         yield ok(f"{place.path} is writable, {_size(place.free_bytes)} free")
 
 

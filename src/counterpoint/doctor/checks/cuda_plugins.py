@@ -53,17 +53,17 @@ _THIRTEEN_FROM: Final = (580,)
 def check(facts: HostFacts) -> Iterator[CheckResult]:
     """Yield one verdict on the installed plugins."""
     packages = facts.software.packages
-    found = plugins_of(facts.software)
-    if not found:
+    plugins = plugins_of(facts.software)
+    if not plugins:
         yield not_applicable("no CUDA plugin of JAX is installed")
-    elif len(found) == 1:
-        yield ok(f"{found[0]} {packages[found[0]]}")
+    elif len(plugins) == 1:
+        yield ok(f"{plugins[0]} {packages[plugins[0]]}")
     else:
         drop = superfluous(facts)
         yield CheckResult(
             status=Status.ERROR if facts.has_driver else Status.WARNING,
-            found=" and ".join(f"{name} {packages[name]}" for name in found),
-            wanted=f"one of them: {', '.join(name for name in found if name not in drop)}",
+            found=" and ".join(f"{name} {packages[name]}" for name in plugins),
+            wanted=f"one of them: {', '.join(name for name in plugins if name not in drop)}",
             why="both register the platform `cuda`, and their order decides which one runs",
             remedy="pip uninstall -y "
             + " ".join(f"{name} {name.replace('-plugin', '-pjrt')}" for name in drop),

@@ -55,11 +55,11 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     if not known:
         yield unknown("no directory could be examined")
         return
-    found = False
+    faulty = False
     for place in places:
         free = place.free_bytes
         if not place.writable:
-            found = True
+            faulty = True
             yield CheckResult(
                 status=Status.WARNING if place.named_by else Status.NOTE,
                 found=f"{place.path} is not writable{_by(place.named_by)}",
@@ -68,7 +68,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
                 remedy="counterpoint run -o DIR -- CMD",
             )
         elif free is not None and free < _LEAST:
-            found = True
+            faulty = True
             yield CheckResult(
                 status=Status.WARNING,
                 found=f"{place.path}: {free / 2**30:,.1f} GiB free{_by(place.named_by)}",
@@ -77,7 +77,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
                 remedy=f"df -h {place.path}",
                 source="https://openxla.org/xla/hlo_dumps",
             )
-    if not found:
+    if not faulty:
         least = min(place.free_bytes or 0 for place in known)
         yield ok(f"{least / 2**30:,.0f} GiB free for runs, dumps and profiles")
 

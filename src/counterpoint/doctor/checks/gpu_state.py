@@ -64,9 +64,9 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     if not gpus.cards:
         yield unknown(gpus.why_none)
         return
-    found = [*_slowed(facts), *_off(facts)]
-    yield from found
-    if not found:
+    faults = [*_slowed(facts), *_off(facts)]
+    yield from faults
+    if not faults:
         names = ", ".join(sorted({card.name for card in gpus.cards}))
         yield ok(f"{len(gpus.cards)} x {names}, not throttled")
 

@@ -67,9 +67,9 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
         yield not_applicable(facts.gpus.why_none)
         return
     names = [name for name in _NAMES if facts.environment.get(name)]
-    found = [*_share(facts, names), *_pool(facts)]
-    yield from found
-    if not found:
+    faults = [*_share(facts, names), *_pool(facts)]
+    yield from faults
+    if not faults:
         share = f"{names[0]}={facts.environment[names[0]]}" if names else f"{_DEFAULT}, the default"
         yield ok(f"JAX's share of GPU memory: {share}")
 

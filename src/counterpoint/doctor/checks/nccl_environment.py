@@ -59,9 +59,9 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     if not facts.has_driver:
         yield not_applicable(facts.gpus.why_none)
         return
-    found = [*_switched_off(facts), *_devices(facts), *_talk(facts)]
-    yield from found
-    if not found:
+    faults = [*_switched_off(facts), *_devices(facts), *_talk(facts)]
+    yield from faults
+    if not faults:
         count = sum(name.startswith("NCCL_") for name in facts.environment)
         yield ok(f"{count} NCCL variables, none of them harmful")
 

@@ -84,15 +84,15 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     if not facts.network.interfaces:
         yield unknown("this host's network interfaces can't be listed")
         return
-    found = matching(text, facts.network.interfaces)
-    up = [interface.name for interface in found if interface.up]
+    selected = matching(text, facts.network.interfaces)
+    up = [interface.name for interface in selected if interface.up]
     if up == ["lo"] and facts.hosts > 1:
         why = "lo does not reach other hosts: ranks wait for each other, and the start hangs"
         yield _bad(facts, f"{_NAME}={text}: lo only, and {facts.hosts} hosts", why)
     elif up:
         yield ok(f"{_NAME}={text}: {', '.join(up)}")
     else:
-        down = ", ".join(interface.name for interface in found)
+        down = ", ".join(interface.name for interface in selected)
         what = f"{down} is down" if down else "no such interface on this host"
         yield _bad(facts, f"{_NAME}={text}: {what}", "NCCL finds no interface and exits")
 

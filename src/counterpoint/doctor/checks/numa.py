@@ -54,9 +54,9 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     if not facts.has_driver or machine.numa_nodes < 2:
         yield not_applicable("no NVIDIA driver" if not facts.has_driver else "one NUMA node")
         return
-    found = [*_binding(facts), *_balancing(facts)]
-    yield from found
-    if not found:
+    faults = [*_binding(facts), *_balancing(facts)]
+    yield from faults
+    if not faults:
         yield ok(f"{machine.numa_nodes} NUMA nodes, {machine.cpus_allowed or '?'} cores allowed")
 
 

@@ -61,8 +61,8 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
         return
     from counterpoint.pgle.making.contention import conflicts
 
-    found = conflicts(facts.environment, facts.processes, facts.software.packages.get("jaxlib"))
-    for conflict in found:
+    others = conflicts(facts.environment, facts.processes, facts.software.packages.get("jaxlib"))
+    for conflict in others:
         yield CheckResult(
             status=Status.WARNING if conflict.certain else Status.NOTE,
             found=f"{conflict.who}: {conflict.shown_by}",
@@ -71,5 +71,5 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
             remedy=conflict.next,
             source="https://github.com/NVIDIA/DCGM/issues/56" if conflict.who == "DCGM" else "",
         )
-    if not found:
+    if not others:
         yield ok("no other tool found at the profiling interface")

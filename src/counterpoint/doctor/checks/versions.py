@@ -75,9 +75,9 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
         yield not_applicable("this Python has no jax; run the doctor with the Python of the run")
         return
     drop = superfluous(facts)
-    found = [*_plugins(software, drop), *_unmet(software, drop)]
-    yield from found
-    if not found:
+    faults = [*_plugins(software, drop), *_unmet(software, drop)]
+    yield from faults
+    if not faults:
         jax, jaxlib = software.packages.get("jax", "?"), software.packages.get("jaxlib", "?")
         yield ok(f"Python {software.python}, jax {jax}, jaxlib {jaxlib} and their requirements")
 

@@ -85,8 +85,8 @@ def _slowed_by(text: str) -> tuple[str, ...]:
 
 def _admin_only(root: Path) -> bool | None:
     params = text_of(root / "proc/driver/nvidia/params") or ""
-    found = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", params, re.MULTILINE)
-    return None if found is None else found[1] != "0"
+    match = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", params, re.MULTILINE)
+    return None if match is None else match[1] != "0"
 
 
 def _links(matrix: str) -> Iterator[tuple[int, int, str]]:

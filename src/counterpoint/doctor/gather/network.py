@@ -77,7 +77,7 @@ def _ports(directory: Path) -> Iterator[RdmaPort]:
 def _addresses(host: str) -> tuple[str, ...] | None:
     """Return the addresses that the name resolves to; None if there are none."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return None
-    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in entries))

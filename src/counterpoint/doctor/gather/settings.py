@@ -45,10 +45,10 @@ def gather_flags(
     try:
         written = read_variables(environment, "environment")
         asker = probe_compiler if probe else None
-        found = examine(written, CheckRequest(interpreter=interpreter, ask=asker))
+        examination = examine(written, CheckRequest(interpreter=interpreter, ask=asker))
     except CounterpointError as failure:
         return CheckedFlags(why_not=failure.what)
-    heard = found.confirmation
+    heard = examination.confirmation
     unjudged = dict.fromkeys(
         setting.name
         for setting in written.through(Channel.LIBTPU_INIT_ARGS)
@@ -57,8 +57,8 @@ def gather_flags(
     return CheckedFlags(
         names=tuple(dict.fromkeys(one.name for one in written.given if one.name not in unjudged)),
         libtpu=tuple(unjudged),
-        release=found.asked,
-        remarks=tuple(map(_remark, found.standing)),
+        release=examination.asked,
+        remarks=tuple(map(_remark, examination.standing)),
         probed=heard is not None and heard.asked > 0,
     )
 

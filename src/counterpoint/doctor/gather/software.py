@@ -74,11 +74,11 @@ def _of(python: Path, ask: RunTool) -> tuple[str, list[str]]:
 
 def _shadowing(paths: str) -> list[str]:
     """Return CUDA libraries in the directories that come before those of the wheels."""
-    found: dict[str, None] = {}
+    libraries: dict[str, None] = {}
     for directory in filter(None, paths.split(":")):
         if "site-packages/nvidia" in directory:
             continue  # the wheels themselves
         for name in names_in(Path(directory)):
             if _CUDA.match(name):
-                found[f"{directory}/{name}"] = None
-    return list(found)
+                libraries[f"{directory}/{name}"] = None
+    return list(libraries)

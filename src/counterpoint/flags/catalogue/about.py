@@ -22,7 +22,7 @@ from counterpoint.flags.versions import ChipFamily, chip_family, version_number
 _HEAD: Final = re.compile(r'^\["?([-.\w]+)"?\]$', re.MULTILINE)
 
 
-class SettingReader(StrEnum):
+class ReadingProgram(StrEnum):
     """The program that reads a setting, which determines where the setting has to be given."""
 
     XLA = "XLA"  # XLA_FLAGS, and compiler_options unless `process_only`
@@ -80,7 +80,7 @@ class SettingDocumentation:
     """
 
     name: str
-    kind: SettingReader
+    kind: ReadingProgram
     theme: str
     does: str
     trades: str
@@ -99,10 +99,10 @@ class SettingDocumentation:
 @cache
 def documentation_of(name: str) -> SettingDocumentation | None:
     """Return the description of a setting; None if it has none."""
-    found = _tables().get(name)
-    if found is None:
+    row = _tables().get(name)
+    if row is None:
         return None
-    theme, text = found
+    theme, text = row
     return _entry(name, theme, text)
 
 
@@ -131,7 +131,7 @@ def _entry(name: str, theme: str, text: str) -> SettingDocumentation:
     notes = tuple(_note(note) for note in table.get("notes", ()))
     fields: dict[str, Any] = {
         **_frozen(table),
-        "kind": SettingReader[table["kind"].upper()],
+        "kind": ReadingProgram[table["kind"].upper()],
         "notes": notes,
     }
     return SettingDocumentation(name=name, theme=theme, **fields)

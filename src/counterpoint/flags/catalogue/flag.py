@@ -136,15 +136,15 @@ class FlagTable:
     def at(self, version: str) -> dict[str, dict[str, Any]]:
         """Return the facts of one release on each name that it has."""
         known = frozenset(self.releases[: self.releases.index(version) + 1])
-        found: dict[str, dict[str, Any]] = {}
+        at_release: dict[str, dict[str, Any]] = {}
         for name, changes in self.changes.items():
             facts: dict[str, Any] | None = None
             for since, change in changes.items():
                 if since in known:
                     facts = _laid_over(facts, change)
             if facts is not None:
-                found[name] = facts
-        return found
+                at_release[name] = facts
+        return at_release
 
     def of(self, name: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
         """Yield the facts of one name at each release in which they change."""

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.catalogue.about import SettingReader
+from counterpoint.flags.catalogue.about import ReadingProgram
 from counterpoint.flags.catalogue.flag import FlagFacts, FlagTable, parse_table
 from counterpoint.flags.catalogue.variable import DocumentedSetting
 from counterpoint.flags.versions import version_number
@@ -57,7 +57,7 @@ class LibtpuFlag:
             return True
         kind = _TYPES.get(self.type, self.type)
         setting = DocumentedSetting(
-            name=self.name, reader=SettingReader.LIBTPU, type=kind, values=self.values
+            name=self.name, reader=ReadingProgram.LIBTPU, type=kind, values=self.values
         )
         return setting.takes(value)
 
@@ -128,7 +128,7 @@ def libtpu_setting(name: str) -> DocumentedSetting | None:
     after = known.index(span[1]) + 1
     return DocumentedSetting(
         name=name,
-        reader=SettingReader.LIBTPU,
+        reader=ReadingProgram.LIBTPU,
         type=_TYPES.get(flag.type, flag.type),
         values=flag.values,
         since=span[0] if span[0] != known[0] else f"{span[0]} or older",

@@ -13,16 +13,16 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.catalogue.about import SettingReader
+from counterpoint.flags.catalogue.about import ReadingProgram
 
 _TRUE: Final = ("y", "yes", "t", "true", "on", "1")
 _FALSE: Final = ("n", "no", "f", "false", "off", "0")
 _ENVIRONMENT: Final = (
-    SettingReader.JAX,
-    SettingReader.CLIENT,
-    SettingReader.LOG,
-    SettingReader.NCCL,
-    SettingReader.CUDA,
+    ReadingProgram.JAX,
+    ReadingProgram.CLIENT,
+    ReadingProgram.LOG,
+    ReadingProgram.NCCL,
+    ReadingProgram.CUDA,
 )
 _LEVELS: Final = re.compile(r"[^=,\s]+=-?\d+(,[^=,\s]+=-?\d+)*")
 _WHOLE: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|\d{1,400})")
@@ -56,7 +56,7 @@ class DocumentedSetting:
     """
 
     name: str
-    reader: SettingReader
+    reader: ReadingProgram
     type: str
     default: str | None = None
     values: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class DocumentedSetting:
     @property
     def by_jaxlib(self) -> bool:
         """True if `since` and `until` are releases of jaxlib."""
-        return self.reader in (SettingReader.JAX, SettingReader.CLIENT, SettingReader.LOG)
+        return self.reader in (ReadingProgram.JAX, ReadingProgram.CLIENT, ReadingProgram.LOG)
 
     def takes(self, value: str) -> bool:
         """Return whether a value is of its type, and one of its values if they are known."""
@@ -157,7 +157,7 @@ def arguments() -> Mapping[str, DocumentedSetting]:
 def trainer_options() -> Mapping[str, DocumentedSetting]:
     """Return the options of trainers, which are dotted: `trainer.profiler_num_steps`."""
     return {
-        name: option for name, option in _all().items() if option.reader is SettingReader.LEVANTER
+        name: option for name, option in _all().items() if option.reader is ReadingProgram.LEVANTER
     }
 
 
@@ -199,7 +199,7 @@ def _variable(
 ) -> DocumentedSetting:
     return DocumentedSetting(
         name=name,
-        reader=SettingReader[reader],
+        reader=ReadingProgram[reader],
         type=kind,
         default=default or None,
         values=tuple(values.split(",")) if values else (),

@@ -96,8 +96,8 @@ class Rows:
         at = (remark.place.line or 1) - 1
         if at < len(self.rows) and word.search(self.rows[at]):
             return at
-        found = [at for at, row in enumerate(self.rows) if word.search(row)]
-        return found[0] if len(found) == 1 else None
+        lines = [at for at, row in enumerate(self.rows) if word.search(row)]
+        return lines[0] if len(lines) == 1 else None
 
     def dropped(self, low: int, high: int) -> str | None:
         """Return the text without these lines, nor a backslash that leads to them."""
@@ -165,8 +165,8 @@ def _places(row: str, remark: Remark) -> Iterator[tuple[int, int]]:
     exact = [*re.finditer(rf"(?<![\w-]){re.escape(remark.text)}{_ENDS}", row)]
     name = re.escape(remark.text.partition("=")[0])
     value = rf"=(?:\$\{{[^{{}}\n]*\}}|\$\w+|{_VALUE})" if "=" in remark.text else ""
-    found = exact or re.finditer(rf"(?<![\w-]){name}{value}{_ENDS}", row)
-    yield from (match.span() for match in found)
+    matches = exact or re.finditer(rf"(?<![\w-]){name}{value}{_ENDS}", row)
+    yield from (match.span() for match in matches)
 
 
 def _without_word(rows: Rows, at: int, start: int, end: int) -> Iterator[str | None]:

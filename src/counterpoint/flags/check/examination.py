@@ -340,8 +340,8 @@ def examine(written: ParsedSource, question: CheckRequest) -> Examination:
     upgrade: tuple[Remark, ...] = ()
     if own is not None:
         asking = replace(question, ask=None) if own.pinned else question
-        found, answer = _examined(replace(case, release=installed), asking)
-        refused = {_key(one): one for one in found if is_refusal(one)}
+        asked, answer = _examined(replace(case, release=installed), asking)
+        refused = {_key(one): one for one in asked if is_refusal(one)}
         sure = _refused_by_all(own.witnesses, case, asking)
         remarks = tuple(
             one
@@ -376,15 +376,15 @@ def _examined(
     lacking = _lacking(case)
     for program in case.written.programs:
         program_case = replace(case, written=program)
-        found = judge(program_case)
+        judged = judge(program_case)
         if lacking is not None:
-            found = tuple(
-                one for one in found if one.code not in _LACKING or (one.code, one.name) in lacking
+            judged = tuple(
+                one for one in judged if one.code not in _LACKING or (one.code, one.name) in lacking
             )
         if question.ask is not None:
-            confirmations.append(confirm(program_case, found, question.interpreter, question.ask))
-            found = confirmations[-1].remarks
-        remarks |= {_kind(remark): remark for remark in found}
+            confirmations.append(confirm(program_case, judged, question.interpreter, question.ask))
+            judged = confirmations[-1].remarks
+        remarks |= {_kind(remark): remark for remark in judged}
     wanted = in_order(remark for remark in remarks.values() if question.wants(remark.code))
     return wanted, merge_confirmations(confirmations)
 
@@ -396,8 +396,8 @@ def _refused_by_all(
     unasked = replace(question, ask=None)
     common: set[tuple[object, ...]] | None = None
     for version in versions:
-        found, _ = _examined(replace(case, release=release(version)), unasked)
-        keys = {_key(one) for one in found if is_refusal(one)}
+        remarks, _ = _examined(replace(case, release=release(version)), unasked)
+        keys = {_key(one) for one in remarks if is_refusal(one)}
         common = keys if common is None else common & keys
     return common or set()
 
@@ -436,8 +436,8 @@ def fix_and_examine(
     unasked = replace(question, ask=None)
 
     def check(source: ParsedSource) -> tuple[Remark, ...]:
-        found = examine(source, unasked)
-        return found.remarks if every else found.standing
+        examination = examine(source, unasked)
+        return examination.remarks if every else examination.standing
 
     fixed = fix(text, read, check)
     return fixed, examine(fixed.written, question)
@@ -445,10 +445,10 @@ def fix_and_examine(
 
 def codes(texts: Sequence[str], argument: str) -> tuple[str, ...]:
     """Parse the codes or code prefixes of an argument, comma-separated or repeated."""
-    found = tuple(
+    chosen = tuple(
         code.strip().upper() for text in texts for code in text.split(",") if code.strip()
     )
-    for code in found:
+    for code in chosen:
         if not any(rule.CODE.startswith(code) for rule in RULES):
             from counterpoint.core.rules import similar_codes
 
@@ -458,4 +458,4 @@ def codes(texts: Sequence[str], argument: str) -> tuple[str, ...]:
                 why="a code is FLAG and three digits, or a prefix such as FLAG1",
                 next=f"use --{argument} {near[0]}" if near else "counterpoint explain-code",
             )
-    return found
+    return chosen

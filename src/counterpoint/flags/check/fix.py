@@ -18,7 +18,7 @@ from typing import Final
 from counterpoint.core import InputError
 from counterpoint.flags.check.edits import Rows, ways_to_fix
 from counterpoint.flags.lint import Remark, Severity
-from counterpoint.flags.parsed import Occurrence, Origin, ParsedSource, exclusive
+from counterpoint.flags.parsed import Occurrence, ParsedSource, ValueOrigin, exclusive
 from counterpoint.flags.settings import Channel, add_to_list, is_list, is_setting
 from counterpoint.flags.text import Pairs
 
@@ -112,11 +112,11 @@ def _possible(
 
 def _programs(written: ParsedSource) -> dict[tuple[object, ...], list[_Given]]:
     """Return the settings of the programs that have a setting, by its key."""
-    found: dict[tuple[object, ...], list[_Given]] = {}
+    programs: dict[tuple[object, ...], list[_Given]] = {}
     for program in written.programs:
         for key in {_key(one) for one in program.given}:
-            found.setdefault(key, []).append(program.given)
-    return found
+            programs.setdefault(key, []).append(program.given)
+    return programs
 
 
 def _reasons(
@@ -126,9 +126,9 @@ def _reasons(
     if remark.place.where != written.where:
         yield f"{remark.place.where} has it, and only {written.where} is edited"
     origins = {one.origin for given in having for one in given if _key(one) == _key(remark)}
-    if Origin.COMPUTED in origins:
+    if ValueOrigin.COMPUTED in origins:
         yield "its value is known only when the program runs"
-    if Origin.DEFAULT in origins:
+    if ValueOrigin.DEFAULT in origins:
         yield "it is a default, which whoever starts the program may have replaced"
     if remark.channel is Channel.ENVIRONMENT and (line := rows.use_of(remark.name)):
         yield f"line {line} reads it or hands it on, too"

@@ -52,14 +52,14 @@ def with_reasons(
     that was asked about: of the one that the source names, it may well set flags of others, too.
     """
     literals = _literals_of_tests(written)
-    found: list[Remark] = []
+    explained: list[Remark] = []
     for remark in remarks:
         severity = Severity.NOTE if remark.place in literals else remark.severity
         asked = bool(selected) and remark.code.startswith(selected)
         asked = asked or (remark.code == _OTHER_CHIP and chip is not None)
         reason = "" if asked else _reason(remark, written, literals)
-        found.append(replace(remark, severity=severity, minor=reason))
-    return tuple(found)
+        explained.append(replace(remark, severity=severity, minor=reason))
+    return tuple(explained)
 
 
 def _reason(one: Remark, written: ParsedSource, literals: frozenset[Location]) -> str:

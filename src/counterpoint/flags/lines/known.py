@@ -95,8 +95,8 @@ def nearest(name: str, count: int = 3, alike: float = _ALIKE) -> tuple[str, ...]
     if within:
         return tuple(sorted(within, key=lambda name: (not name.endswith(bare), len(name)))[:count])
     stripped = dict(_stripped(known.values()))
-    found = _close(_without_prefix(bare), stripped, count, alike)
-    return tuple(dict.fromkeys(stripped[name] for name in found))
+    similar = _close(_without_prefix(bare), stripped, count, alike)
+    return tuple(dict.fromkeys(stripped[name] for name in similar))
 
 
 @cache

@@ -44,7 +44,7 @@ def scan_form(text: TracedText, scan: Scan, form: str) -> str:
 
         (scan_env if form == "env" else scan_docker)(whole, scan)
     elif form in ("notebook", "markdown"):
-        from counterpoint.flags.parse.documents import scan_markdown, scan_notebook
+        from counterpoint.flags.parse.code_blocks import scan_markdown, scan_notebook
 
         (scan_notebook if form == "notebook" else scan_markdown)(whole, scan)
     else:

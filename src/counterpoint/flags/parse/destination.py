@@ -59,10 +59,10 @@ def pin_of(text: str, where: str, *, page: bool = False) -> Pin | None:
     """
     lines = [*_lines(text, page=page)]
     for pattern in _PINS:
-        if found := [(match, at) for at, line in lines for match in pattern.finditer(line)]:
-            return _agreed(found, where)
-    if found := [(match, 0) for match in (*_LOCKED.finditer(text), *_CONDA.finditer(text))]:
-        return _agreed(found, where)
+        if matches := [(match, at) for at, line in lines for match in pattern.finditer(line)]:
+            return _agreed(matches, where)
+    if matches := [(match, 0) for match in (*_LOCKED.finditer(text), *_CONDA.finditer(text))]:
+        return _agreed(matches, where)
     return _nightly(lines, where) or _within(lines, where)
 
 
@@ -79,8 +79,8 @@ def pin_beside(source: Path) -> Pin | None:
             text = read_regular(path, LARGEST_SOURCE).decode()
         except (OSError, ValueError):
             continue
-        if found := pin_of(text, str(path)):
-            return found
+        if pin := pin_of(text, str(path)):
+            return pin
     return None
 
 
@@ -93,16 +93,16 @@ def machine_of(text: str, where: str, *, page: bool = False) -> Machine | None:
     lowered = bare.lower()
     if len(lowered) != len(bare):
         return None  # letters of which one becomes two
-    found: dict[str, Machine] = {}
+    machines: dict[str, Machine] = {}
     for word, pattern, chip in _machines():
-        if chip not in found and word in lowered and (match := _word(pattern, lowered)):
+        if chip not in machines and word in lowered and (match := _word(pattern, lowered)):
             line = bare.count("\n", 0, match.start()) + 1
             shown = _shown(bare[match.start() : match.end()])
-            found[chip] = Machine(chip, shown, Location(where, line))
-    named = [machine for chip, machine in found.items() if chip != _ANY_AMD]
+            machines[chip] = Machine(chip, shown, Location(where, line))
+    named = [machine for chip, machine in machines.items() if chip != _ANY_AMD]
     if len(named) == 1:
         return named[0]
-    return None if named else found.get(_ANY_AMD)
+    return None if named else machines.get(_ANY_AMD)
 
 
 def _word(pattern: str, text: str) -> re.Match[str] | None:
@@ -121,10 +121,10 @@ def _lines(text: str, *, page: bool) -> Iterator[tuple[int, str]]:
             yield at, _COMMENT.sub("", line)
 
 
-def _agreed(found: Iterable[tuple[re.Match[str], int]], where: str) -> Pin | None:
+def _agreed(matches: Iterable[tuple[re.Match[str], int]], where: str) -> Pin | None:
     pins = {
         version_number(match[1]): Pin(_shown(match[0]), Location(where, at or None), (match[1],))
-        for match, at in reversed([*found])
+        for match, at in reversed([*matches])
     }
     return next(iter(pins.values())) if len(pins) == 1 else None
 
@@ -135,14 +135,14 @@ def _shown(text: str) -> str:
 
 def _nightly(lines: list[tuple[int, str]], where: str) -> Pin | None:
     """Return the releases around the day of an image, which may have what either has."""
-    found = {
+    days = {
         match[1] or (match[2] and f"20{match[2].replace('.', '-')}-01"): (match[0], at)
         for at, line in reversed(lines)
         for match in _NIGHTLY.finditer(line)
     }
-    if len(found) != 1:
+    if len(days) != 1:
         return None
-    ((day, (text, at)),) = found.items()
+    ((day, (text, at)),) = days.items()
     dates = _dates()
     before = [version for version, date in dates if day and date <= day]
     after = [version for version, date in dates if day and date > day]
@@ -153,12 +153,12 @@ def _nightly(lines: list[tuple[int, str]], where: str) -> Pin | None:
 
 def _within(lines: list[tuple[int, str]], where: str) -> Pin | None:
     """Return the releases that a range allows, the newest first: `jax>=0.4.30,<0.5`."""
-    found = {
+    ranges = {
         match[1]: (match[0], at) for at, line in reversed(lines) for match in _RANGE.finditer(line)
     }
-    if len(found) != 1:
+    if len(ranges) != 1:
         return None
-    ((bounds, (text, at)),) = found.items()
+    ((bounds, (text, at)),) = ranges.items()
     every = [*_BOUND.finditer(bounds)]
     allowed = [one for one in releases() if all(_holds(one, bound[1], bound[2]) for bound in every)]
     return Pin(_shown(text), Location(where, at), tuple(reversed(allowed))) if allowed else None

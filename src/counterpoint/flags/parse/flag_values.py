@@ -23,9 +23,9 @@ from counterpoint.flags.parsed import (
     IssueKind,
     Location,
     Occurrence,
-    Origin,
     ParsedSource,
     SyntaxIssue,
+    ValueOrigin,
 )
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 from counterpoint.flags.text import (
@@ -88,10 +88,10 @@ class ValueSource:
 
 def read_flags(value: TracedText, variable: ValueSource) -> ParsedValues:
     """Read all flags of a value."""
-    found = ParsedValues()
+    parsed = ParsedValues()
     start = value.text.lstrip(SPACE)
     if not start:
-        return found
+        return parsed
     if (
         variable.channel is Channel.XLA_FLAGS
         and start[0] not in ("-", HOLE)
@@ -102,20 +102,20 @@ def read_flags(value: TracedText, variable: ValueSource) -> ParsedValues:
 
 
 def _read_words(value: TracedText, variable: ValueSource) -> ParsedValues:
-    found = ParsedValues()
+    parsed = ParsedValues()
     stray: list[FlagWord] = []
     for word in scan_xla_flags(value.text, where=str(value.place_at(0, variable.where))):
         if word.flag or word.text.startswith(HOLE):
-            found.issues += _strays(value, stray, variable)
+            parsed.issues += _strays(value, stray, variable)
             stray = []
-            _read_word(value, word, variable, found)
+            _read_word(value, word, variable, parsed)
         elif variable.channel is Channel.XLA_FLAGS:
-            found.issues.append(_stop(value, word, variable))
-            return found
+            parsed.issues.append(_stop(value, word, variable))
+            return parsed
         else:
             stray.append(word)
-    found.issues += _strays(value, stray, variable)
-    return found
+    parsed.issues += _strays(value, stray, variable)
+    return parsed
 
 
 def _names_file(value: TracedText, variable: ValueSource) -> ParsedValues:
@@ -136,20 +136,20 @@ def _names_file(value: TracedText, variable: ValueSource) -> ParsedValues:
 
 
 def _read_word(
-    value: TracedText, word: FlagWord, variable: ValueSource, found: ParsedValues
+    value: TracedText, word: FlagWord, variable: ValueSource, parsed: ParsedValues
 ) -> None:
     shown = value.shown_between(word.at, word.end)
     place = value.place_at(word.at, variable.where)
     name, equals, inner = word.text.partition("=")
     pieces = value.pieces_between(word.at, word.end)
     if issue := _issue(name, shown, place, variable):
-        found.issues.append(issue)
+        parsed.issues.append(issue)
         return
     whole = HOLE not in word.text
     if not whole:
-        found.issues.append(_needs_shell(shown, place, variable))
+        parsed.issues.append(_needs_shell(shown, place, variable))
         inner = shown.partition("=")[2]
-    found.given.append(
+    parsed.given.append(
         Occurrence(
             channel=variable.channel,
             name=name[2:],
@@ -157,21 +157,21 @@ def _read_word(
             place=place,
             text=shown,
             via=variable.via,
-            origin=origin_of(pieces),
+            origin=value_origin(pieces),
             branch=next((piece.branch for piece in pieces if piece.branch), ()),
             joined=value.inherited_at(word.at),
         )
     )
 
 
-def origin_of(pieces: Iterable[Piece]) -> Origin:
+def value_origin(pieces: Iterable[Piece]) -> ValueOrigin:
     """Return where a value of these pieces comes from."""
-    found = Origin.LITERAL
+    origin = ValueOrigin.LITERAL
     for piece in pieces:
         if not piece.known:
-            return Origin.COMPUTED
-        found = Origin.DEFAULT if piece.default else found
-    return found
+            return ValueOrigin.COMPUTED
+        origin = ValueOrigin.DEFAULT if piece.default else origin
+    return origin
 
 
 def _issue(name: str, shown: str, place: Location, variable: ValueSource) -> SyntaxIssue | None:
@@ -309,25 +309,25 @@ def may_set(text: str, *, colon: bool = True) -> bool:
 
 def parse_assignments(assigned: Iterable[Assignment], where: str) -> ParsedValues:
     """Collect settings and issues of variables; unknown values of non-settings are left out."""
-    found = ParsedValues()
+    parsed = ParsedValues()
     for variable in assigned:
         channel = FLAG_VARIABLES.get(variable.name)
         if channel:
             inner = read_flags(variable.value, ValueSource(where, channel, variable.via))
-            found.given += inner.given
-            found.issues += inner.issues
-            found.inherited += map(_inherited, variable.value.inherits)
+            parsed.given += inner.given
+            parsed.issues += inner.issues
+            parsed.inherited += map(_inherited, variable.value.inherits)
         elif variable.value.known:
-            found.given.append(_variable(variable, where))
+            parsed.given.append(_variable(variable, where))
         elif is_setting(variable.name):
-            found.given.append(_variable(variable, where))
+            parsed.given.append(_variable(variable, where))
             inherited = variable.value.shown in (f"${variable.name}", f"${{{variable.name}}}")
-            found.issues += (
+            parsed.issues += (
                 []
                 if inherited or _OF_ONE_RUN.search(variable.name)
                 else [_known_later(variable, where)]
             )
-    return found
+    return parsed
 
 
 def _inherited(one: tuple[str, int | None]) -> str:
@@ -345,7 +345,7 @@ def _variable(one: Assignment, where: str) -> Occurrence:
         place=_place(one, where),
         text=f"{one.name}={shown}",
         via=one.via,
-        origin=origin_of(one.value.pieces),
+        origin=value_origin(one.value.pieces),
         branch=one.branch or next((piece.branch for piece in one.value.pieces), ()),
     )
 
@@ -375,9 +375,9 @@ def read_flag_text(text: str, where: str) -> ParsedSource:
     line += value.count("\n", 0, value.find(bare)) if bare else 0
     in_file = head is None and where != COMMAND_LINE
     variable = ValueSource(where, channel, in_file=in_file)
-    found = read_flags(_without_backslashes(bare, line), variable)
+    parsed = read_flags(_without_backslashes(bare, line), variable)
     return ParsedSource(
-        where=where, form="flags", given=tuple(found.given), issues=tuple(found.issues)
+        where=where, form="flags", given=tuple(parsed.given), issues=tuple(parsed.issues)
     )
 
 
@@ -406,20 +406,20 @@ def read_named_files(
     """
     reach = replace(reach, start=directory or Path())
     written = _within(written, reach, own)
-    found, unread = ParsedValues(given=list(written.given)), list(written.unread)
+    parsed, unread = ParsedValues(given=list(written.given)), list(written.unread)
     for issue in written.issues:
         if issue.kind is not IssueKind.NAMES_FILE:
-            found.issues.append(issue)
+            parsed.issues.append(issue)
             continue
         inner = _file(issue, written.reach_of(issue.place))
-        found.given += inner.given if inner else ()
-        found.issues += inner.issues if inner else (issue,)
+        parsed.given += inner.given if inner else ()
+        parsed.issues += inner.issues if inner else (issue,)
         if inner is None:
             unread.append(_beyond(issue, reach))
     return replace(
         written,
-        given=tuple(found.given),
-        issues=tuple(found.issues),
+        given=tuple(parsed.given),
+        issues=tuple(parsed.issues),
         unread=tuple(dict.fromkeys(unread)),
         others=tuple(
             read_named_files(program, reach, directory=directory, own=own)

@@ -96,8 +96,8 @@ def by_content(text: str) -> str:
 
 def _names_several(line: str) -> bool:
     """Return whether a line sets several variables, as only a shell does: `A=1 B=2`."""
-    found = [match for match in map(_SET_LINE.match, line.split()) if match]
-    names = [match[0].removesuffix("=") for match in found]
+    matches = [match for match in map(_SET_LINE.match, line.split()) if match]
+    names = [match[0].removesuffix("=") for match in matches]
     return len(names) > 1 and len(names) == len(line.split()) and all(map(is_setting, names))
 
 

@@ -109,15 +109,15 @@ def flag_entries(value: Entries) -> Entries | None:
     """Return the flags among the entries, if several look like flags or one is known."""
     from counterpoint.flags.history import history  # slow to import, and rarely needed
 
-    found: dict[str, Value] = {
+    flags: dict[str, Value] = {
         name: inner
         for name, inner in value.entries.items()
         if _FLAG_NAME.fullmatch(name)
         and isinstance(inner, TracedText)
         and not inner.text.lstrip().startswith("-")
     }
-    known = (name.startswith(LIBTPU) or history(name) is not None for name in found)
-    return Entries(found) if len(found) > 1 or any(known) else None
+    known = (name.startswith(LIBTPU) or history(name) is not None for name in flags)
+    return Entries(flags) if len(flags) > 1 or any(known) else None
 
 
 def for_their_chip(given: Iterable[Occurrence]) -> Iterator[Occurrence]:

@@ -121,16 +121,16 @@ class Command:
     @property
     def numbers(self) -> Numbers:
         """The counts that launchers among its words are given."""
-        found: Numbers = ()
+        counts: Numbers = ()
         for index, text in enumerate(self.texts):
             name, behind = text.rpartition("/")[2], self.texts[index + 1 :]
             if name in _SLURM:
-                found += _numbers(behind, _SHORT)
+                counts += _numbers(behind, _SHORT)
             elif name in _MPI:
                 per_node = (match for match in map(_PER_NODE.match, behind) if match)
-                found += _numbers(behind, _MPI_NAMES)
-                found += tuple(("ntasks-per-node", int(match[1])) for match in per_node)
-        return found
+                counts += _numbers(behind, _MPI_NAMES)
+                counts += tuple(("ntasks-per-node", int(match[1])) for match in per_node)
+        return counts
 
     def trainer_options(self) -> Iterator[tuple[Channel, str, TracedText, int]]:
         """Yield the trainer's own options that are known here, or nearly: `--name value`."""
@@ -222,14 +222,14 @@ def is_harmless(texts: Sequence[str]) -> bool:
 
 def slurm_numbers(text: str) -> Numbers:
     """Return the counts of a script's lines `#SBATCH`."""
-    found: Numbers = ()
+    counts: Numbers = ()
     for match in _SBATCH.finditer(text):
         try:
             words = shlex.split(match[1], comments=True)
         except ValueError:
             words = match[1].split()
-        found += _numbers(words, _SHORT)
-    return found
+        counts += _numbers(words, _SHORT)
+    return counts
 
 
 def layout_of(numbers: Numbers) -> Layout | None:
@@ -260,7 +260,7 @@ def _gpus(counts: dict[str, int], hosts: int | None, per_host: int | None) -> in
 
 
 def _numbers(words: Sequence[str], short: dict[str, str]) -> Numbers:
-    found: list[tuple[str, int]] = []
+    counts: list[tuple[str, int]] = []
     for word, following in zip(words, [*words[1:], ""], strict=False):
         name, equals, value = word.partition("=")
         if word[:2] in short and word[2:].isdigit():
@@ -271,8 +271,8 @@ def _numbers(words: Sequence[str], short: dict[str, str]) -> Numbers:
             continue
         number = _number(name, value)
         if number is not None:
-            found.append(("gpus-per-node" if name == "gres" else name, number))
-    return tuple(found)
+            counts.append(("gpus-per-node" if name == "gres" else name, number))
+    return tuple(counts)
 
 
 _DIGITS: Final = 9  # of a count of nodes or processes

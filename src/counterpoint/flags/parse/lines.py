@@ -53,8 +53,8 @@ def scan_lines(text: str, scan: Scan, line: int = 1) -> None:
             _variables(row, scan, number)
             if name and (value := _VALUE_LINE.match(row)):
                 _set(name, value[1].strip("\"'"), scan, number)
-            found = _NAME_LINE.match(row)
-            name = found[1] if found else ""
+            match = _NAME_LINE.match(row)
+            name = match[1] if match else ""
     if scan.own or scan.options:
         scan.notes["flags found in text, in order; the text itself is not interpreted"] = None
 

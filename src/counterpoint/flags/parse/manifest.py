@@ -97,7 +97,7 @@ def _documents(text: str, where: str) -> list[yaml.Node] | None:
     module: Any = yaml  # its stubs leave the type of a document open
     try:
         _check_depth(module.parse(text, Loader=_LOADER))
-        found: list[yaml.Node] = list(module.compose_all(text, Loader=_LOADER))
+        documents: list[yaml.Node] = list(module.compose_all(text, Loader=_LOADER))
     except (yaml.YAMLError, RecursionError, UnicodeEncodeError) as failure:
         if template:
             return None
@@ -109,7 +109,7 @@ def _documents(text: str, where: str) -> list[yaml.Node] | None:
             f"{where}{line}: not YAML: {getattr(failure, 'problem', None) or reason}",
             next=AS_TEXT,
         ) from None
-    return found
+    return documents
 
 
 def _check_depth(events: Iterable[object]) -> None:

@@ -28,8 +28,8 @@ def mentions(text: str, written: ParsedSource, aside: Sequence[str]) -> str:
     nothing was read, any name before a value counts, as in the language of another shell.
     """
     bare, read = _COMMENT.sub("", text), {one.name for one in _given(written)}
-    found = (*_NAMED.finditer(bare), *(() if read else _BEFORE_VALUE.finditer(bare)))
-    names = dict.fromkeys(next(filter(None, match.groups())) for match in found)
+    matches = (*_NAMED.finditer(bare), *(() if read else _BEFORE_VALUE.finditer(bare)))
+    names = dict.fromkeys(next(filter(None, match.groups())) for match in matches)
     told = " ".join(
         [
             *aside,

@@ -19,8 +19,8 @@ from counterpoint.flags.parse.flag_values import (
     AS_TEXT,
     Assignment,
     may_set,
-    origin_of,
     parse_assignments,
+    value_origin,
 )
 from counterpoint.flags.parse.jax_use import (
     JaxUse,
@@ -276,9 +276,9 @@ class _Walker(ast.NodeVisitor):
 
     def _open(self, target: ast.expr) -> None:
         """Mark a named dict as open: something unknown is put into it."""
-        found = self.evaluator.names.get(target.id) if isinstance(target, ast.Name) else None
-        if isinstance(found, Entries):
-            found.open = True
+        named = self.evaluator.names.get(target.id) if isinstance(target, ast.Name) else None
+        if isinstance(named, Entries):
+            named.open = True
 
     def _take_out(self, name: str, node: ast.expr | ast.stmt) -> None:
         """List a deletion as not read: it may precede or follow the program's start."""
@@ -396,8 +396,8 @@ class _Walker(ast.NodeVisitor):
 
     def _context(self, node: ast.Call) -> None:
         """Process a value of JAX's configuration that holds in a block."""
-        found = _CONTEXT.fullmatch(self.jax.full_name(node.func))
-        option = f"jax_{found[1] or found[2]}" if found is not None else ""
+        match = _CONTEXT.fullmatch(self.jax.full_name(node.func))
+        option = f"jax_{match[1] or match[2]}" if match is not None else ""
         if len(node.args) != 1 or not option:
             return
         if is_config(option):
@@ -410,8 +410,8 @@ class _Walker(ast.NodeVisitor):
     def _options(self, value: Value, line: int) -> None:
         if isinstance(value, Entries):
             self.scan.budget.spend_on(len(self.scan.options), line)
-            found = self._entries(value, line)
-            self.scan.options += [one for one in found if one not in self.scan.options]
+            options = self._entries(value, line)
+            self.scan.options += [one for one in options if one not in self.scan.options]
 
     def _entries(self, value: Entries, line: int) -> list[Occurrence]:
         """Return the entries of a dict as compiler options."""
@@ -422,7 +422,7 @@ class _Walker(ast.NodeVisitor):
                 value=inner.shown,
                 place=Location(self.scan.where, inner.line or line),
                 text=f'"{name}": {inner.shown}',
-                origin=origin_of(inner.pieces),
+                origin=value_origin(inner.pieces),
                 branch=self.scan.branch,
             )
             for name, inner in value.entries.items()
@@ -439,8 +439,8 @@ class _Walker(ast.NodeVisitor):
         if not isinstance(value, Entries):
             return
         if flags := flag_entries(value):
-            found = self._entries(flags, node.lineno)
-            self.dicts += [one for one in found if one not in self.dicts]
+            assigned = self._entries(flags, node.lineno)
+            self.dicts += [one for one in assigned if one not in self.dicts]
         for name, inner in value.entries.items():
             if isinstance(inner, TracedText) and (own or is_setting(name)):
                 self._set(name, inner, node, target, line=inner.line)

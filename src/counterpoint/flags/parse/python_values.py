@@ -67,7 +67,7 @@ class Evaluator:
     environ: Mapping[str, TracedText]
     budget: TextBudget
     names: dict[str, Value] = field(default_factory=dict[str, "Value"])
-    _found: dict[ast.expr, Value] = field(default_factory=dict[ast.expr, "Value"])
+    _values: dict[ast.expr, Value] = field(default_factory=dict[ast.expr, "Value"])
 
     def inside(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Evaluator:
         """Return an evaluator for a function, where its parameters are not known."""
@@ -81,14 +81,14 @@ class Evaluator:
 
     def value(self, node: ast.expr) -> Value:
         """Return a value, with holes for unknown parts; cached from the first visit of the node."""
-        if node not in self._found:
-            found = self._value(node)
-            inner = found.items if isinstance(found, Items) else ()
-            inner = found.entries if isinstance(found, Entries) else inner
-            size = found.size if isinstance(found, TracedText) else len(inner)
+        if node not in self._values:
+            value = self._value(node)
+            inner = value.items if isinstance(value, Items) else ()
+            inner = value.entries if isinstance(value, Entries) else inner
+            size = value.size if isinstance(value, TracedText) else len(inner)
             self.budget.spend_on(size, node.lineno)
-            self._found[node] = found
-        return self._found[node]
+            self._values[node] = value
+        return self._values[node]
 
     def text(self, node: ast.expr) -> TracedText:
         """Return a value as text."""
@@ -102,11 +102,11 @@ class Evaluator:
 
     def entries(self, node: ast.Call) -> Entries:
         """Return the arguments of `dict(other, NAME=value, **another)` and `.update(...)`."""
-        found = Entries()
+        taken = Entries()
         for value in (*node.args, *(word.value for word in node.keywords if word.arg is None)):
-            found.take(self.value(value))
-        found.entries |= {word.arg: self.value(word.value) for word in node.keywords if word.arg}
-        return found
+            taken.take(self.value(value))
+        taken.entries |= {word.arg: self.value(word.value) for word in node.keywords if word.arg}
+        return taken
 
     def _hole(self, node: ast.expr) -> TracedText:
         return unknown(segment(self.lines, node), node.lineno)
@@ -185,16 +185,16 @@ class Evaluator:
         return Items(items)
 
     def _dict(self, node: ast.Dict) -> Entries:
-        found = Entries()
+        written = Entries()
         for key, value in zip(node.keys, node.values, strict=True):
             inner = self.value(value)
             if key is None:  # **other
-                found.take(inner)
+                written.take(inner)
             elif (name := self.key(key)) is not None:
-                found.entries[name] = inner
+                written.entries[name] = inner
             else:
-                found.open = True
-        return found
+                written.open = True
+        return written
 
     def _call(self, node: ast.Call) -> Value:  # noqa: PLR0911 - one for each function
         name, function = dotted(node.func), node.func

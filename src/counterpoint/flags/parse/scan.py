@@ -19,9 +19,9 @@ from typing import Final, TypeAlias
 from counterpoint.flags.parse.flag_values import (
     Assignment,
     ValueSource,
-    origin_of,
     parse_assignments,
     read_flags,
+    value_origin,
 )
 from counterpoint.flags.parse.launcher import Numbers, layout_of
 from counterpoint.flags.parse.mentions import mentions
@@ -223,12 +223,12 @@ class Scan:
         start = " ".join(now.value.shown.split(maxsplit=1)[:1])
         flags = ", ".join(f"--{flag}" for flag in lost[:_NAMES])
         flags += ", ..." if len(lost) > _NAMES else ""
-        origin = f"the flags of line {before.line}" if before.line else "the inherited flags"
+        dropped = f"the flags of line {before.line}" if before.line else "the inherited flags"
         return SyntaxIssue(
             kind=IssueKind.OVERWRITTEN,
             channel=FLAG_VARIABLES[now.name],
             text=f"{now.name}={start}",
-            why=f"it discards {origin}: {flags}",
+            why=f"it discards {dropped}: {flags}",
             place=Location(self.where, now.line),
             suggestion=self.appending.format(name=now.name, start=start),
         )
@@ -247,16 +247,16 @@ class Scan:
                 place=Location(self.where, line or None),
                 text=text,
                 via=via,
-                origin=origin_of(value.pieces),
+                origin=value_origin(value.pieces),
                 branch=self.branch,
             )
         )
 
     def take(self, value: TracedText, channel: Channel, via: str) -> None:
         """Read a text of flags that a program gets in another way than by a variable."""
-        found = read_flags(value.within(self.branch), ValueSource(self.where, channel, via))
-        self.options += found.given
-        self.issues += found.issues
+        parsed = read_flags(value.within(self.branch), ValueSource(self.where, channel, via))
+        self.options += parsed.given
+        self.issues += parsed.issues
 
     def issue(
         self, kind: IssueKind, name: str, text: str, why: str, line: int, instead: str | None = None
@@ -383,13 +383,13 @@ class Scan:
     def _result(
         self, form: str, assigned: Iterable[Assignment], options: Iterable[Occurrence]
     ) -> ParsedSource:
-        found = parse_assignments(assigned, self.where)
+        parsed = parse_assignments(assigned, self.where)
         return ParsedSource(
             where=self.where,
             form=form,
-            given=(*found.given, *options),
-            issues=tuple(found.issues),
-            inherited=tuple(dict.fromkeys(found.inherited)),
+            given=(*parsed.given, *options),
+            issues=tuple(parsed.issues),
+            inherited=tuple(dict.fromkeys(parsed.inherited)),
         )
 
 

@@ -243,7 +243,7 @@ class ShellWords:
         self.scan.budget.spend(value, line)
         if quoted or operator:
             return Part(value, quoted)
-        words = [value.cut(*found.span()) for found in re.finditer(r"\S+", value.text)]
+        words = [value.cut(*word.span()) for word in re.finditer(r"\S+", value.text)]
         return Part(value, quoted, several=tuple(words))
 
     def _substituted(

@@ -206,12 +206,12 @@ def read_variables(
     assigned = [
         Assignment(name, known(value)) for name, value in variables.items() if is_setting(name)
     ]
-    found = parse_assignments(assigned, where)
+    parsed = parse_assignments(assigned, where)
     written = ParsedSource(
         where=where,
         form=form,
-        given=tuple(found.given),
-        issues=tuple(found.issues),
+        given=tuple(parsed.given),
+        issues=tuple(parsed.issues),
         nsys=any(variables.get(name) for name in NSYS_VARIABLES),
     )
     return read_named_files(written, reach, directory=directory)

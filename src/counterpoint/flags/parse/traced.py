@@ -232,9 +232,9 @@ def located(text: str, source: Sequence[str], line: int, last: int) -> TracedTex
     row = column = missed = 0
     for space, word in _WORDS.findall(text):
         for ahead in range(row, len(lines) if missed < _MISSED else row):
-            found = lines[ahead].find(word, column if ahead == row else 0)
-            if found >= 0:
-                row, column = ahead, found + len(word)
+            at = lines[ahead].find(word, column if ahead == row else 0)
+            if at >= 0:
+                row, column = ahead, at + len(word)
                 break
         else:
             missed += 1

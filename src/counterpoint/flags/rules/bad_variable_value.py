@@ -53,7 +53,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from counterpoint.flags.catalogue.about import SettingReader
+from counterpoint.flags.catalogue.about import ReadingProgram
 from counterpoint.flags.catalogue.variable import DocumentedSetting, variables
 from counterpoint.flags.lint import (
     NO,
@@ -79,7 +79,7 @@ CODE: Final = "FLAG503"
 NAME: Final = "bad-variable-value"
 SINCE: Final = "0.1"
 
-_Found = tuple[Severity, str, str, Fix | None]
+_Verdict = tuple[Severity, str, str, Fix | None]
 _NO_SHARE: Final = "JAX raises a ValueError: it is not a number"
 _PERCENT: Final = 10
 """The least share above 1 that is meant as a percentage."""
@@ -105,13 +105,13 @@ def check(case: LintContext) -> Iterator[Remark]:
             continue
         name = setting.name.upper() if setting.channel is Channel.JAX_CONFIG else setting.name
         own = _OWN.get(name)
-        found = own(case, setting) if own else _catalogued(case, setting, name)
-        if found:
-            severity, message, advice, fix = found
+        verdict = own(case, setting) if own else _catalogued(case, setting, name)
+        if verdict:
+            severity, message, advice, fix = verdict
             yield remark(CODE, severity, setting, message, advice, fix)
 
 
-def _fraction(case: LintContext, one: Occurrence) -> _Found | None:
+def _fraction(case: LintContext, one: Occurrence) -> _Verdict | None:
     try:
         value = float(one.meant)
     except ValueError:
@@ -134,22 +134,22 @@ def _fraction(case: LintContext, one: Occurrence) -> _Found | None:
     return None
 
 
-def _preallocate(_: LintContext, one: Occurrence) -> _Found | None:
+def _preallocate(_: LintContext, one: Occurrence) -> _Verdict | None:
     if one.meant.lower() in NO and one.meant not in ("false", "False", "0"):
         fix = Fix(((one.name, "false"),), safe=False)
         return Severity.ERROR, f"JAX reads `{one.meant}` as true", "write false", fix
     return None
 
 
-def _protocols(_: LintContext, one: Occurrence) -> _Found | None:
+def _protocols(_: LintContext, one: Occurrence) -> _Verdict | None:
     return _list(one, ("ll", "ll128", "simple"))
 
 
-def _algorithms(_: LintContext, one: Occurrence) -> _Found | None:
+def _algorithms(_: LintContext, one: Occurrence) -> _Verdict | None:
     return _list(one, _ALGORITHMS)
 
 
-def _list(one: Occurrence, known: tuple[str, ...]) -> _Found | None:
+def _list(one: Occurrence, known: tuple[str, ...]) -> _Verdict | None:
     """Check `[function:][^]name,name;...`, in any case; NCCL ends at an unknown name."""
     for part in one.meant.split(";"):
         function, colon, names = part.rpartition(":")
@@ -161,7 +161,7 @@ def _list(one: Occurrence, known: tuple[str, ...]) -> _Found | None:
     return None
 
 
-def _subsystems(_: LintContext, one: Occurrence) -> _Found | None:
+def _subsystems(_: LintContext, one: Occurrence) -> _Verdict | None:
     known = {name.lower() for name in variables()["NCCL_DEBUG_SUBSYS"].values}
     given = one.meant.removeprefix("^").split(",")
     skipped = [name for name in given if name and name.lower() not in known]
@@ -170,12 +170,12 @@ def _subsystems(_: LintContext, one: Occurrence) -> _Found | None:
     return Severity.NOTE, f"NCCL ignores {', '.join(skipped)}", "remove that part", None
 
 
-def _no_such(name: str, known: tuple[str, ...]) -> _Found:
+def _no_such(name: str, known: tuple[str, ...]) -> _Verdict:
     text = f"NCCL aborts on the unknown name {name}"
     return Severity.ERROR, text, f"write one of {', '.join(known)}", None
 
 
-def _vmodule(_: LintContext, one: Occurrence) -> _Found | None:
+def _vmodule(_: LintContext, one: Occurrence) -> _Verdict | None:
     for part in one.meant.split(","):
         if not _LEVEL.fullmatch(part):
             text = f"`{part}` is not FILE=LEVEL"
@@ -188,7 +188,7 @@ def _vmodule(_: LintContext, one: Occurrence) -> _Found | None:
     return None
 
 
-def _platforms(_: LintContext, one: Occurrence) -> _Found | None:
+def _platforms(_: LintContext, one: Occurrence) -> _Verdict | None:
     """Check comma-separated names of backends; a plugin may provide one that is unknown here."""
     if not one.meant:
         return None
@@ -204,7 +204,7 @@ def _platforms(_: LintContext, one: Occurrence) -> _Found | None:
     return None
 
 
-def _level(_: LintContext, one: Occurrence) -> _Found | None:
+def _level(_: LintContext, one: Occurrence) -> _Verdict | None:
     """Check NCCL's topology levels: names in capitals, or the numbers that preceded them."""
     if one.meant in _TOPOLOGY or not one.meant or one.meant[0].isdigit():
         return None
@@ -223,7 +223,7 @@ _BACKENDS_MEANT: Final = {name: name for name in _BACKENDS} | {
 _TOPOLOGY: Final = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 
 
-_OWN: Final[Mapping[str, Callable[[LintContext, Occurrence], _Found | None]]] = MappingProxyType(
+_OWN: Final[Mapping[str, Callable[[LintContext, Occurrence], _Verdict | None]]] = MappingProxyType(
     {
         "XLA_CLIENT_MEM_FRACTION": _fraction,
         "XLA_PYTHON_CLIENT_MEM_FRACTION": _fraction,
@@ -239,36 +239,36 @@ _OWN: Final[Mapping[str, Callable[[LintContext, Occurrence], _Found | None]]] = 
 )
 
 
-def _catalogued(case: LintContext, one: Occurrence, name: str) -> _Found | None:
+def _catalogued(case: LintContext, one: Occurrence, name: str) -> _Verdict | None:
     known = variables().get(name)
-    if known is None or known.reader is SettingReader.JAX:
+    if known is None or known.reader is ReadingProgram.JAX:
         return _jax(case, one, name)
     if not one.meant or known.type == "none":
         return None
     number = known.type == "int"
-    if number and known.reader is SettingReader.NCCL:
+    if number and known.reader is ReadingProgram.NCCL:
         return _nccl_number(known, one)
-    if number and known.reader is SettingReader.LOG:
+    if number and known.reader is ReadingProgram.LOG:
         return _log_number(one)
-    if number and known.reader is SettingReader.CLIENT and is_python_int(one.meant):
+    if number and known.reader is ReadingProgram.CLIENT and is_python_int(one.meant):
         return None
     return None if known.takes(one.meant) else _not_taken(known, one.meant)
 
 
-def _not_taken(known: DocumentedSetting, value: str) -> _Found:
+def _not_taken(known: DocumentedSetting, value: str) -> _Verdict:
     words = {word.upper(): word for word in known.values if ".." not in word}
     near = difflib.get_close_matches(value.upper(), words, n=1)
     advice = f"write {words[near[0]] if near else _wanted(known)}"
-    if known.reader is SettingReader.CLIENT and not known.name.startswith("TF_"):
+    if known.reader is ReadingProgram.CLIENT and not known.name.startswith("TF_"):
         return Severity.ERROR, f"JAX fails on it: {_wanted(known)}", advice, None
     what = {
-        SettingReader.NCCL: "NCCL does not know it, and uses its default",
-        SettingReader.CUDA: "CUDA does not document this value; its effect is unknown",
+        ReadingProgram.NCCL: "NCCL does not know it, and uses its default",
+        ReadingProgram.CUDA: "CUDA does not document this value; its effect is unknown",
     }.get(known.reader, "it is ignored")
     return Severity.WARNING, what, advice, None
 
 
-def _nccl_number(known: DocumentedSetting, one: Occurrence) -> _Found | None:
+def _nccl_number(known: DocumentedSetting, one: Occurrence) -> _Verdict | None:
     advice = f"write {_wanted(known)}"
     number = strtoll(one.meant)
     if number is None:
@@ -288,14 +288,14 @@ def _nccl_number(known: DocumentedSetting, one: Occurrence) -> _Found | None:
     return Severity.WARNING, text, advice, None
 
 
-def _log_number(one: Occurrence) -> _Found | None:
+def _log_number(one: Occurrence) -> _Verdict | None:
     if _DECIMAL.fullmatch(one.meant):
         return None
     text = f"XLA's log reads it as {from_stream(one.meant)}"
     return Severity.WARNING, text, "write a whole number", None
 
 
-def _jax(case: LintContext, one: Occurrence, name: str) -> _Found | None:
+def _jax(case: LintContext, one: Occurrence, name: str) -> _Verdict | None:
     """Check booleans by their default, other types by the catalogue. JAX checks no range."""
     known = variables().get(name)
     is_bool = (known and known.type == "bool") or case.release.jax.get(name) in ("true", "false")
@@ -314,7 +314,7 @@ def _jax(case: LintContext, one: Occurrence, name: str) -> _Found | None:
     return Severity.WARNING, text, f"write {_wanted(known)}", None
 
 
-def _jax_bool(one: Occurrence) -> _Found | None:
+def _jax_bool(one: Occurrence) -> _Verdict | None:
     if quoted_for_jax(one) and one.meant:
         text = "JAX takes any text as true"
         return Severity.ERROR, text, "write True or False, without quotes", None

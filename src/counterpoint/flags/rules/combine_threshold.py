@@ -83,9 +83,9 @@ def check(case: LintContext) -> Iterator[Remark]:
         given, value = case.last(name), threshold(case, name)
         if given is None or value is None or value == DEFAULT:
             continue
-        found = _judged(case, kind, value)
-        if found:
-            yield _remark(given, *found)
+        verdict = _judged(case, kind, value)
+        if verdict:
+            yield _remark(given, *verdict)
 
 
 def _judged(case: LintContext, kind: str, value: int) -> tuple[Severity, str, str] | None:

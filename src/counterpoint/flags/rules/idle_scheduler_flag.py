@@ -90,20 +90,20 @@ def check(case: LintContext) -> Iterator[Remark]:
     if given is None or LHS not in case.release.flags:
         return
     if given.meant.lower() in FALSE:
-        found = _false(case)
+        verdict = _false(case)
     elif given.meant.lower() in TRUE:
-        found = _true(case)
+        verdict = _true(case)
     else:
         return
-    if found:
-        severity, message, advice, fix = found
+    if verdict:
+        severity, message, advice, fix = verdict
         yield remark(CODE, severity, given, message, advice, fix)
 
 
-_Found = tuple[Severity, str, str, Fix | None]
+_Verdict = tuple[Severity, str, str, Fix | None]
 
 
-def _false(case: LintContext) -> _Found | None:
+def _false(case: LintContext) -> _Verdict | None:
     version = case.release.asked
     if has_profile(case) and not false_stops_scheduler(version, profile=True):
         text = "the scheduler runs nevertheless: a PGLE profile enables it"
@@ -123,11 +123,11 @@ def _false(case: LintContext) -> _Found | None:
     return Severity.WARNING, f"{nevertheless} {case.chip}", _STOP, _OFF
 
 
-def _default() -> _Found:
+def _default() -> _Verdict:
     return Severity.NOTE, "the scheduler is off by default here", "remove it", Fix()
 
 
-def _true(case: LintContext) -> _Found | None:
+def _true(case: LintContext) -> _Verdict | None:
     version = case.release.asked
     if has_profile(case) and not lhs_flag_needed(version, case.chip, profile=True):
         text = "a PGLE profile that fits the program enables the scheduler anyway"

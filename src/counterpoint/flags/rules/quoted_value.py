@@ -52,14 +52,14 @@ SINCE: Final = "0.1"
 def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
         flag = case.known(setting)
-        found = stray_punctuation(flag, setting) if flag is not None and setting.known else None
-        if flag is None or found is None:
+        stray = stray_punctuation(flag, setting) if flag is not None and setting.known else None
+        if flag is None or stray is None:
             continue
         fatal = refusal(flag, setting.value, setting.channel) is not None
-        message = f"{found.what} in {setting.value!r}"
+        message = f"{stray.what} in {setting.value!r}"
         message += f"; {case.consequence(setting)}" if fatal else "; XLA accepts it as it is"
         severity = Severity.ERROR if fatal else Severity.WARNING
-        fix = Fix(found.instead, safe=fatal)
+        fix = Fix(stray.instead, safe=fatal)
         yield remark(
-            CODE, severity, setting, message, advice_of(found.instead, setting.channel), fix
+            CODE, severity, setting, message, advice_of(stray.instead, setting.channel), fix
         )

@@ -46,7 +46,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from counterpoint.flags.catalogue.about import SettingReader, documentation_of
+from counterpoint.flags.catalogue.about import ReadingProgram, documentation_of
 from counterpoint.flags.catalogue.variable import (
     JAX_ELSEWHERE,
     DocumentedSetting,
@@ -105,7 +105,7 @@ def _variable(case: LintContext, setting: Occurrence) -> Iterator[Remark]:
 
 def _gone(case: LintContext, one: Occurrence, known: DocumentedSetting) -> Iterator[Remark]:
     """Yield a remark on a variable that no release reads, or none from one on."""
-    reader = "NCCL" if known.reader is SettingReader.NCCL else "JAX"
+    reader = "NCCL" if known.reader is ReadingProgram.NCCL else "JAX"
     at = version_number(case.release.version)
     if known.until and known.by_jaxlib and at < version_number(known.until):
         return

@@ -21,9 +21,9 @@ from counterpoint.hlo.memory.plan import BlockKind, BufferPlan, BufferValue, Eve
 from counterpoint.hlo.memory.uses import ArrayAt, Path, Uses, paths, shape_at
 from counterpoint.hlo.model.instruction import Instruction, Shape
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.op_names import names, origin_instruction
-from counterpoint.hlo.origin import provenance, user_frame
+from counterpoint.hlo.op_names import named_instruction, names
 from counterpoint.hlo.phase import Phase, phase
+from counterpoint.hlo.provenance import provenance, user_frame
 
 __all__ = ["Held", "Owner", "Owners"]
 
@@ -305,7 +305,7 @@ class Owners:
         """Return where in the model a value comes from: of an update, the part that it writes."""
         source = _written_part(self.program, writer)
         for _ in range(_DEEPEST):
-            named = origin_instruction(self.program, source) or source
+            named = named_instruction(self.program, source) or source
             last = names(named.op_name)[0].rpartition("/")[2]
             if last == _SAVING:
                 return self._described(named, is_named=True)

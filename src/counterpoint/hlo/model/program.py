@@ -87,13 +87,13 @@ class Program:
 
     def root(self, computation: str) -> Instruction | None:
         """Return the instruction whose value the computation returns."""
-        found = self.computations.get(computation)
-        return self._members(computation).get(found.root) if found else None
+        called = self.computations.get(computation)
+        return self._members(computation).get(called.root) if called else None
 
     def body(self, instruction: Instruction) -> tuple[Instruction, ...]:
         """Return the instructions of the first computation it calls."""
-        found = self.computations.get(instruction.calls[0]) if instruction.calls else None
-        return found.instructions if found else ()
+        called = self.computations.get(instruction.calls[0]) if instruction.calls else None
+        return called.instructions if called else ()
 
     def operands(self, instruction: Instruction) -> list[Instruction]:
         """Return the instructions whose values it reads, in order."""
@@ -132,9 +132,9 @@ class Program:
     def _members(self, computation: str) -> dict[str, Instruction]:
         members = self._by_computation.get(computation)
         if members is None:
-            found = self.computations[computation].instructions
+            instructions = self.computations[computation].instructions
             members = self._by_computation[computation] = {
-                instruction.name: instruction for instruction in found
+                instruction.name: instruction for instruction in instructions
             }
         return members
 
@@ -156,7 +156,7 @@ class Program:
         for instruction in self.instructions:
             for computation in dict.fromkeys(instruction.calls):
                 callers.setdefault(computation, []).append(instruction)
-        return {name: tuple(found) for name, found in callers.items()}
+        return {name: tuple(calls) for name, calls in callers.items()}
 
 
 def _users_in(computation: Computation) -> dict[str, tuple[Instruction, ...]]:
@@ -164,7 +164,7 @@ def _users_in(computation: Computation) -> dict[str, tuple[Instruction, ...]]:
     for instruction in computation.instructions:
         for operand in dict.fromkeys(instruction.operands):
             users.setdefault(operand, []).append(instruction)
-    return {name: tuple(found) for name, found in users.items()}
+    return {name: tuple(readers) for name, readers in users.items()}
 
 
 def launches(instruction: Instruction) -> bool:
@@ -208,9 +208,9 @@ def cached_on_program(question: InstructionFunction[Answer]) -> InstructionFunct
         if known is None:
             known = program.answers[question] = {}
         key = (instruction.computation, instruction.name)
-        found = known.get(key, _UNASKED)
-        if found is _UNASKED:
-            found = known[key] = question(program, instruction)
-        return found
+        answer = known.get(key, _UNASKED)
+        if answer is _UNASKED:
+            answer = known[key] = question(program, instruction)
+        return answer
 
     return ask

@@ -68,10 +68,10 @@ def parse_sharding(text: str) -> Sharding | None:
         return Sharding()
     if named := _NAMED.fullmatch(text):
         return _named(named[1], named[2] or "")
-    found = _TILED.fullmatch(text)
-    if found is None:
+    match = _TILED.fullmatch(text)
+    if match is None:
         return None
-    dims, reshape, order, listed, replicated = found.groups()
+    dims, reshape, order, listed, replicated = match.groups()
     return tiled(
         _numbers(dims),
         _numbers(listed or ""),

@@ -37,7 +37,7 @@ def validate_program(program: Program) -> Program:
         raise _damaged(program, f"it is made for more than {_MOST_DEVICES:,} devices")
     if program.entry not in program.computations:
         raise _damaged(program, f"its entry computation {program.entry!r} is missing")
-    parameters = {name: _parameters(found) for name, found in program.computations.items()}
+    parameters = {name: _parameters(body) for name, body in program.computations.items()}
     for computation in program.computations.values():
         _check_order(program, computation)
         _check_arguments(program, computation, parameters)

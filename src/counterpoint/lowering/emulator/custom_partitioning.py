@@ -36,12 +36,12 @@ def replace_custom_partitioning(module: JaxObject) -> None:
         calls = _calls(module)
         if not calls:
             return
-        found = _propagated_shardings(module)
+        shardings = _propagated_shardings(module)
         for call in calls:
             key = _key(call)
-            if key not in found:
+            if key not in shardings:
                 raise CannotReplace("a custom_partitioning is not reached by Shardy's propagation")
-            _replace(module, call, found[key])
+            _replace(module, call, shardings[key])
         module.operation.verify()
 
 
@@ -96,16 +96,16 @@ def _propagated_shardings(module: JaxObject) -> dict[str, _Shardings]:
             if isinstance(operand.owner, ir.Block):
                 call.operands[at] = _passed_on(call, operand)
     passes.PassManager.parse(_PIPELINE).run(copy.operation)
-    found: dict[str, _Shardings] = {}
+    shardings: dict[str, _Shardings] = {}
     for call in _calls(copy):
         operands = [
             _of_result(operand.owner, ir.OpResult(operand).result_number)
             for operand in call.operands
         ]
         own = _Shardings(operands, [_of_result(call, at) for at in range(len(call.results))])
-        if found.setdefault(_key(call), own) != own:
+        if shardings.setdefault(_key(call), own) != own:
             raise CannotReplace("a custom_partitioning is used with different shardings")
-    return found
+    return shardings
 
 
 def _passed_on(call: JaxObject, argument: JaxObject) -> JaxObject:

@@ -125,11 +125,11 @@ class FakeExecutions:
     @property
     def references(self) -> dict[int, int]:
         """How often each array is referred to here, to be handed out again."""
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         for execution in self._executables.values():
             for array in execution.results or ():
-                found[id(array)] = found.get(id(array), 0) + 1
-        return found
+                counts[id(array)] = counts.get(id(array), 0) + 1
+        return counts
 
     def find(self, executable: JaxObject) -> _Execution | None:
         """Return the execution that replaces it, if it is not run."""
@@ -311,15 +311,15 @@ def _propagated(module: JaxObject, devices: JaxObject) -> tuple[list[JaxObject],
         passes.PassManager.parse(_PIPELINE).run(copy.operation)
         symbols = ir.SymbolTable(copy.operation)
         function = symbols["main"]
-        read = _Reader(symbols, devices)
+        convert = _ShardingConverter(symbols, devices)
         kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         return (
-            read.all(function, "arg_attrs", len(kind.inputs)),
-            read.all(function, "res_attrs", len(kind.results)),
+            convert.all(function, "arg_attrs", len(kind.inputs)),
+            convert.all(function, "res_attrs", len(kind.results)),
         )
 
 
-class _Reader:
+class _ShardingConverter:
     """Converts shardings of Shardy to those of an executable."""
 
     def __init__(self, symbols: JaxObject, devices: JaxObject) -> None:

@@ -213,8 +213,8 @@ def _order_line(order: tuple[int, ...]) -> str:
 def _flops(text: str) -> float:
     """Estimate FLOPs, counting each loop once: the root of M*K, K*N and M*N is M*N*K."""
     total = 0.0
-    for found in _DOT.finditer(text):
-        total += 2 * math.sqrt(math.prod(_elements(part) for part in found.groups()))
+    for match in _DOT.finditer(text):
+        total += 2 * math.sqrt(math.prod(_elements(part) for part in match.groups()))
     return total
 
 
@@ -227,9 +227,9 @@ def _donated(text: str) -> float:
     _, _, head = text.partition(" @main(")
     whole = donated = 0
     for part in re.split(r"(?=%arg\d+: )", head.partition("\n")[0].partition(") -> ")[0]):
-        found = _ARGUMENT.match(part)
-        if found:
-            size = _elements(found[1].rstrip("x")) * int(found[2])
+        match = _ARGUMENT.match(part)
+        if match:
+            size = _elements(match[1].rstrip("x")) * int(match[2])
             whole += size
             donated += size if any(mark in part for mark in _DONATED) else 0
     return donated / whole if whole else 0.0

@@ -36,15 +36,15 @@ def inline_calls(module: JaxObject) -> None:
 
 
 def _calls(op: JaxObject) -> list[JaxObject]:
-    found: list[JaxObject] = []
+    calls: list[JaxObject] = []
     for region in op.regions:
         for block in region.blocks:
             for each in block.operations:
                 if each.operation.name == "func.call":
-                    found.append(each.operation)
+                    calls.append(each.operation)
                 else:
-                    found += _calls(each.operation)
-    return found
+                    calls += _calls(each.operation)
+    return calls
 
 
 def _inline(call: JaxObject, body: JaxObject) -> None:

@@ -174,13 +174,13 @@ def _release(version: str) -> tuple[int, int]:
 
 def _problems(internal: JaxInternal) -> list[str]:
     try:
-        found: Any = import_module(internal.home)
+        value: Any = import_module(internal.home)
         for part in internal.name.split("."):
-            found = getattr(found, part)
+            value = getattr(value, part)
     except (ImportError, AttributeError):
         return [internal.path]
-    lost = [f"{internal.path}({name})" for name in internal.takes if not _takes(found, name)]
-    return lost + [f"{internal.path}.{name}" for name in internal.has if not _has(found, name)]
+    lost = [f"{internal.path}({name})" for name in internal.takes if not _takes(value, name)]
+    return lost + [f"{internal.path}.{name}" for name in internal.has if not _has(value, name)]
 
 
 def _takes(function: Any, name: str) -> bool:  # noqa: ANN401

@@ -229,15 +229,15 @@ class LoopCalls:
 
     def look(self) -> bool:
         """Find the cycle anew; return whether it has changed."""
-        before, found = self.cycle, None if self._is_alone else self._found()
-        if found is None or self._is_within_first(found):
-            self.cycle = None if found is not None else before
+        before, cycle = self.cycle, None if self._is_alone else self._find_cycle()
+        if cycle is None or self._is_within_first(cycle):
+            self.cycle = None if cycle is not None else before
             return self.cycle is not before
-        if before is None or before.order != found.order:
-            self.cycle, self._found_at = found, len(self._calls)
+        if before is None or before.order != cycle.order:
+            self.cycle, self._found_at = cycle, len(self._calls)
             return True
-        self.cycle = found
-        return before.functions != found.functions  # other shapes of them
+        self.cycle = cycle
+        return before.functions != cycle.functions  # other shapes of them
 
     @property
     def is_over(self) -> bool:
@@ -321,7 +321,7 @@ class LoopCalls:
             0.0 if function is None else function.flops,
         )
 
-    def _found(self) -> Cycle | None:
+    def _find_cycle(self) -> Cycle | None:
         everything = [key for key in self._core() if self._is_on_all_devices(key)]
         core = [key for key in everything if key not in self._operations]
         operations = self._operations.keys() & {*everything}
@@ -333,9 +333,9 @@ class LoopCalls:
         while core:
             at = [place for place, key in enumerate(self._calls) if key in core]
             size = _shortest([self._calls[place] for place in at], set(core))
-            found = self._cycle(at, size, operations) if size else None
-            if found is not None and self._returns(found):
-                return found
+            cycle = self._cycle(at, size, operations) if size else None
+            if cycle is not None and self._returns(cycle):
+                return cycle
             core.pop()
         return None
 

@@ -202,9 +202,9 @@ class StepFinder:
         self._say({"event": "lowered", **function.facts()})
         if self._wanted is not None:
             if self._iteration is None and function.is_called(self._wanted):
-                self._found(function)
+                self._take_step(function)
         elif self._is_step(function):
-            self._found(function)
+            self._take_step(function)
         self._forget()
 
     def _is_step(self, function: LoweredFunction) -> bool:
@@ -215,7 +215,7 @@ class StepFinder:
             (other.flops * (1.0 if other.has_backward else _SHARE) for other in others), default=0.0
         )
 
-    def _found(self, step: LoweredFunction) -> None:
+    def _take_step(self, step: LoweredFunction) -> None:
         known = self._iteration
         if known is not None and known.step.key == step.key:
             return  # for its own results, or for other shapes

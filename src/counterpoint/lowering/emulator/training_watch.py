@@ -25,8 +25,8 @@ class _Watched:
         self.times = 0
 
 
-def watch_training(found: Callable[[str], None]) -> None:
-    """Call `found` with the name of each function that is heavy, or trains, before it is compiled.
+def watch_training(report: Callable[[str], None]) -> None:
+    """Call `report` with the name of each function that is heavy, or trains, before it is compiled.
 
     So it is called for a function of the program's own that is called again and again. JAX has been
     imported. It compiles here what it is going to run here.
@@ -49,7 +49,7 @@ def watch_training(found: Callable[[str], None]) -> None:
         module = args[1] if len(args) > 1 else named["computation"]
         function = modules.pop(id(module), None) or describe_function(module, None, None)
         if function.is_training or function.flops > LARGE_FLOPS:
-            found(function.name)
+            report(function.name)
         executable = compile_one(*args, **named)
         if function.is_own:
             new_s[:] = [time.monotonic()]
@@ -61,7 +61,7 @@ def watch_training(found: Callable[[str], None]) -> None:
         its = watched[id(replicated.xla_executable)]
         its.times += 1
         if its.times >= _AGAIN and time.monotonic() - new_s[0] > _QUIET_S:
-            found(its.function.name)
+            report(its.function.name)
         return run()
 
     pxla.lower_sharding_computation = lower_sharding_computation

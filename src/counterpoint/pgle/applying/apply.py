@@ -29,19 +29,19 @@ from counterpoint.pgle.applying.libtpu import (
     compute_costs,
     fit_by_names,
     profile_argument,
-    scheduler_evidence,
+    scheduler_log,
     tpu_profile,
 )
 from counterpoint.pgle.applying.movement import Movement, movement
 from counterpoint.pgle.checking.check import Coverage, check_profile
-from counterpoint.pgle.complaints import ComplaintKind
-from counterpoint.pgle.evidence import (
+from counterpoint.pgle.compiler_log import (
     VERBOSE_LOG,
-    LogEvidence,
+    CompilerLog,
     ModuleUse,
     ProfileUse,
-    read_evidence,
+    read_compiler_log,
 )
+from counterpoint.pgle.complaints import ComplaintKind
 from counterpoint.pgle.lookups import costs_found
 from counterpoint.pgle.making.origin import other_recorded
 from counterpoint.pgle.profiles.files import read_profile, write_profile
@@ -71,7 +71,7 @@ class AppliedProfile:
     profile: Profile
     without: CompiledProgram
     compiled: CompiledProgram  # with the profile
-    evidence: LogEvidence
+    evidence: CompilerLog
     module: ModuleUse | None  # the log's report on the step's module
     coverage: Coverage
     movement: Movement
@@ -131,8 +131,8 @@ class AppliedProfile:
     @property
     def partial(self) -> bool:
         """True if it lacks much of what XLA looks up."""
-        found, whole = self.looked_up
-        return found < _ENOUGH * whole
+        with_cost, whole = self.looked_up
+        return with_cost < _ENOUGH * whole
 
     @property
     def proof(self) -> tuple[str, ...]:
@@ -158,34 +158,34 @@ class AppliedProfile:
     def warnings(self) -> tuple[str, ...]:
         """Possible problems even if it was used, the worst first."""
         stale = self.coverage.staleness
-        found: list[str] = []
+        problems: list[str] = []
         if self.own is not None:
-            found.append(self._made_there(self.own))
+            problems.append(self._made_there(self.own))
         elif stale.fit in _DOUBTS:
-            found.append(f"{_DOUBTS[stale.fit]}: {stale.reason}")
+            problems.append(f"{_DOUBTS[stale.fit]}: {stale.reason}")
         other = other_recorded(self.profile.origin, self.compiled.target)
         if other is not None:
             target = self.compiled.target
-            found.append(f"its costs are of {other}, but this compile is for {target}")
-        found += [
+            problems.append(f"its costs are of {other}, but this compile is for {target}")
+        problems += [
             f"made under different conditions: {difference}" for difference in stale.differences
         ]
         had, whole = self.looked_up
         if self.used and self.partial:
-            found.append(
+            problems.append(
                 f"{whole - had:,} of {whole:,} instructions have no cost in it: XLA schedules "
                 "those by its own model"
             )
         if self.used and not self.changed:
-            found.append("the schedule is the same with and without the profile")
-        found += filter(None, [self._scheduler_denied()])
+            problems.append("the schedule is the same with and without the profile")
+        problems += filter(None, [self._scheduler_denied()])
         # This one is not due to the profile: the scheduler runs both times.
-        found += [
+        problems += [
             f"{complaint.text} ({complaint.next})"
             for complaint in self.evidence.complaints
             if complaint.kind is not ComplaintKind.SCHEDULER_ANYWAY
         ]
-        return tuple(found)
+        return tuple(problems)
 
     def _made_there(self, own: Program) -> str:
         """Return the warning that the workload's own run compiled it differently."""
@@ -327,7 +327,7 @@ def apply_on_tpus(
             words = [task.environment.get(INIT_ARGS), profile_argument(file)]
             told = {**task.environment, INIT_ARGS: " ".join(filter(None, words))}
             compiled = schedule(told, seen=True)
-    evidence, times = scheduler_evidence(given.costs, without, compiled)
+    log, times = scheduler_log(given.costs, without, compiled)
     coverage = check_profile(
         given.costs, compiled.program, None, compiled.versions, compiled.clock.us
     )
@@ -338,8 +338,8 @@ def apply_on_tpus(
         profile=profile,
         without=without,
         compiled=compiled,
-        evidence=evidence,
-        module=evidence.modules[0],
+        evidence=log,
+        module=log.modules[0],
         coverage=replace(coverage, staleness=fit),
         movement=movement(without.program, compiled.program, compute_costs(given.costs, without)),
         for_libtpu=given.file,
@@ -359,16 +359,16 @@ def compare_compiles(
     made_of: Program | None = None,
 ) -> AppliedProfile:
     """Evaluate two compiles: one without the profile, one with it and a verbose log."""
-    evidence = read_evidence(compiled.log, compiled.options)
+    log = read_compiler_log(compiled.log, compiled.options)
     costs, name = costs_found(profile.costs, compiled.fingerprint), compiled.program.name
     return AppliedProfile(
         path=path,
         profile=profile,
         without=without,
         compiled=compiled,
-        evidence=evidence,
+        evidence=log,
         # XLA in jaxlib 0.9 works on a clone and logs the name of the original.
-        module=evidence.of(name) or evidence.of(name.removesuffix("-clone")),
+        module=log.of(name) or log.of(name.removesuffix("-clone")),
         coverage=check_profile(profile, compiled.program, circumstances=compiled.versions),
         movement=movement(without.program, compiled.program, costs),
         own=made_of if compiled.fingerprint not in source_fingerprints(profile) else None,

@@ -21,7 +21,7 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, launched, launches
 from counterpoint.hlo.schedule import async_pairs, is_done, is_start
-from counterpoint.pgle.evidence import LogEvidence, ModuleUse, ProfileUse
+from counterpoint.pgle.compiler_log import CompilerLog, ModuleUse, ProfileUse
 from counterpoint.pgle.lookups import base_name, costs_found
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.pgle.staleness import ProfileFit, Staleness
@@ -65,12 +65,16 @@ def tpu_profile(profile: Profile, compiled: Program, scheduled: CompiledProgram)
     file: dict[str, InstructionCost] = {}
     # A clone comes first, so that the cost of the name itself counts where it has one.
     for cost in sorted(profile.costs, key=lambda cost: base_name(cost.name) == cost.name):
-        found = _scheduled(compiled, cost.name, seen, channels) if not cost.fingerprint else None
+        instruction = (
+            _scheduled(compiled, cost.name, seen, channels) if not cost.fingerprint else None
+        )
         us = cost.us
-        if found is not None and found.name in clock.us and us:  # a zero was not measured
-            costs[found.name] = InstructionCost(found.name, us)
-            given = us / clock.mhz if is_start(found) else us
-            file[found.name] = InstructionCost(found.name, given)
+        if (
+            instruction is not None and instruction.name in clock.us and us
+        ):  # a zero was not measured
+            costs[instruction.name] = InstructionCost(instruction.name, us)
+            given = us / clock.mhz if is_start(instruction) else us
+            file[instruction.name] = InstructionCost(instruction.name, given)
     return TpuProfile(
         replace(profile, costs=tuple(costs.values()), latencies=()),
         Profile(tuple(file.values())),
@@ -96,10 +100,13 @@ def _scheduled(
     if collective(compiled, own) is not None and own.channel_id in channels:
         return channels[own.channel_id]
     # What libtpu computes again after scheduling is renamed there.
-    found = seen.instruction(name) or seen.instruction(base_name(name))
-    if found is None or (found.opcode, str(found.shape)) != (own.opcode, str(own.shape)):
+    there = seen.instruction(name) or seen.instruction(base_name(name))
+    if there is None or (there.opcode, str(there.shape)) != (
+        own.opcode,
+        str(own.shape),
+    ):
         return None
-    return found
+    return there
 
 
 def fit_by_names(profile: Profile, compiled: Program) -> Staleness:
@@ -124,9 +131,9 @@ def compute_costs(costs: Profile, scheduled: CompiledProgram) -> Mapping[str, fl
     return {**others, **costs_found(costs.costs, None)}
 
 
-def scheduler_evidence(
+def scheduler_log(
     asked: Profile, before: CompiledProgram, after: CompiledProgram
-) -> tuple[LogEvidence, list[str]]:
+) -> tuple[CompilerLog, list[str]]:
     """Return what the scheduler's times say about the profile, and them line by line.
 
     `before` was compiled without it. Where the dumps are equal, a cost proves nothing.
@@ -134,7 +141,7 @@ def scheduler_evidence(
     times, program = after.clock.us, after.program
     dones = async_pairs(program)
     given = {cost.name: _given(times, cost.name, dones) for cost in asked.costs}
-    found = frozenset(
+    obeyed = frozenset(
         cost.name
         for cost in asked.costs
         if _is_obeyed(cost.us, given[cost.name], at_least=cost.name in dones)
@@ -150,7 +157,7 @@ def scheduler_evidence(
         for cost in shown
         if times
     ]
-    missed = [cost.name for cost in asked.costs if cost.name not in found]
+    missed = [cost.name for cost in asked.costs if cost.name not in obeyed]
     if not times:
         reason = f"libtpu's latency hiding scheduler leaves this program alone: {_NEVER}"
     elif not asked.costs:
@@ -158,7 +165,7 @@ def scheduler_evidence(
     elif not used:
         reason = "the scheduler's dump is the same with the profile and without it"
     else:
-        part = f"{len(found):,} of {len(asked.costs):,} costs"
+        part = f"{len(obeyed):,} of {len(asked.costs):,} costs"
         reason = f"the dump of libtpu's scheduler differs with it, and has the times of {part}"
         if alone:
             reason += f"; it leaves {counted_noun(len(alone), 'collective')} in loops as they are"
@@ -169,13 +176,13 @@ def scheduler_evidence(
         reason=reason,
         guided=True,
         source="libtpu",
-        found=len(found),
+        found=len(obeyed),
         missing=len(missed),
         missing_names=tuple(missed),
-        looked_up=found,
+        looked_up=obeyed,
         missed=frozenset(missed),
     )
-    return LogEvidence(use, reason, (module,)), lines
+    return CompilerLog(use, reason, (module,)), lines
 
 
 def _given(

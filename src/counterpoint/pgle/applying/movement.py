@@ -17,7 +17,7 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.loops import loop_multiplier, mean_trips
 from counterpoint.hlo.model.instruction import Computation, Instruction
 from counterpoint.hlo.model.program import Program, launched, launches
-from counterpoint.hlo.origin import provenance, stable_key
+from counterpoint.hlo.provenance import provenance, stable_key
 from counterpoint.hlo.schedule import async_pairs, is_done, is_start
 from counterpoint.pgle.lookups import lookup_name
 
@@ -210,8 +210,8 @@ def _matched(
         taken = set(pairs.values())
         left = {identity(before, start): start for start in old if start not in taken}
         for start in new:
-            if start not in pairs and (found := left.pop(identity(after, start), None)):
-                pairs[start] = found
+            if start not in pairs and (partner := left.pop(identity(after, start), None)):
+                pairs[start] = partner
     return pairs
 
 

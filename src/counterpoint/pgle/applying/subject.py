@@ -107,8 +107,8 @@ def _from_directory(path: Path, module: str | None) -> LocatedProgram:
         own = tuple(rank for rank in run.ranks if rank.number == int(number[1]))
         return _from_run(path, replace(run, ranks=own), module)
     for pattern in DUMPS:
-        if found := _largest_first(path.glob(pattern)):
-            return _from_files(found, module)
+        if files := _largest_first(path.glob(pattern)):
+            return _from_files(files, module)
     if any(path.glob("*before_optimizations*")):
         raise InputError(
             f"{path} holds only modules before XLA's optimization, and none after it",
@@ -154,8 +154,8 @@ def _from_run(path: Path, run: Run, module: str | None) -> LocatedProgram:
 def _from_files(paths: Sequence[Path], module: str | None) -> LocatedProgram:
     """Read modules; those compiled for the host count only if there are none for GPUs."""
     for_gpus = [path for path in paths if not _CPU.search(path.name)]
-    found = for_gpus or paths
-    likely = [path for path in found if module is None or module in path.name] or found
+    usable = for_gpus or paths
+    likely = [path for path in usable if module is None or module in path.name] or usable
     programs = {path: read_program(path) for path in likely}
     names = list(dict.fromkeys(program.name for program in programs.values()))
     fits = {

@@ -16,7 +16,7 @@ from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.description import describe
 from counterpoint.hlo.loops import loop_multiplier
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.provenance import provenance
 from counterpoint.pgle.lookups import Lookup, base_name, costs_found, lookup_name, xla_lookups
 from counterpoint.pgle.making.samples import MeasuredTimes
 from counterpoint.pgle.profiles.profile import Profile

@@ -55,8 +55,8 @@ def merge_profiles(
             _statistic([it.us for it in same], 0.0 if same[0].name in least else percentile),
             fingerprint,
         )
-        for fingerprint, found in by_module.items()
-        for same in found.values()
+        for fingerprint, by_key in by_module.items()
+        for same in by_key.values()
     )
     return Profile(costs, _latencies(profiles, percentile), _origin(profiles, percentile, names))
 
@@ -89,14 +89,14 @@ def _statistic(values: Sequence[float], percentile: float) -> float:
 
 
 def _latencies(profiles: Sequence[Profile], percentile: float) -> tuple[Latency, ...]:
-    found: dict[tuple[str, str], list[float]] = {}
+    by_pair: dict[tuple[str, str], list[float]] = {}
     for profile in profiles:
         last = {(latency.source, latency.target): latency.us for latency in profile.latencies}
         for pair, us in last.items():
-            found.setdefault(pair, []).append(us)
+            by_pair.setdefault(pair, []).append(us)
     return tuple(
         Latency(source, target, _statistic(values, percentile))
-        for (source, target), values in found.items()
+        for (source, target), values in by_pair.items()
     )
 
 
@@ -152,10 +152,10 @@ def _bare(profiles: Sequence[Profile]) -> str:
 
 def _names(profiles: Sequence[Profile]) -> dict[str, str]:
     """Return a label of each fingerprint, with the module's name if a profile's head has it."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for profile in profiles:
         for fingerprint in profile.fingerprints:
             name = profile.origin.get(f"module {fingerprint}", "").partition(",")[0]
-            if name or fingerprint not in found:
-                found[fingerprint] = f"{name} ({fingerprint[:_DIGITS]})" if name else fingerprint
-    return found
+            if name or fingerprint not in labels:
+                labels[fingerprint] = f"{name} ({fingerprint[:_DIGITS]})" if name else fingerprint
+    return labels

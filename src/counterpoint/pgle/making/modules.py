@@ -87,8 +87,8 @@ def _builds(timeline: Timeline, number: int, hosts: list[int]) -> list[Module]:
     builds: dict[str | None, list[int]] = {}
     for host in hosts:
         program = entry.hlo(host)
-        found = program.fingerprint if program is not None else None
-        known = found if found is not None and is_fingerprint(found) else None
+        mark = program.fingerprint if program is not None else None
+        known = mark if mark is not None and is_fingerprint(mark) else None
         builds.setdefault(known, []).append(host)
     return [
         Module(number, entry.name, fingerprint, tuple(own), entry.hlo(own[0]))

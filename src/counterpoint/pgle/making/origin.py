@@ -77,8 +77,8 @@ def chips_recorded(origin: Mapping[str, str]) -> list[Chip]:
 def _file_names(timeline: Timeline) -> set[str]:
     """Return file names without directories; for patterns, those of the matches."""
     pattern = any(mark in name for name in timeline.inputs for mark in "*?[")
-    found = [host.source for host in timeline.hosts] if pattern else timeline.inputs
-    return {PurePosixPath(name).name for name in found}
+    paths = [host.source for host in timeline.hosts] if pattern else timeline.inputs
+    return {PurePosixPath(name).name for name in paths}
 
 
 def name_of_statistic(percentile: float) -> str:
@@ -162,13 +162,13 @@ def _first_only(chosen: Sequence[Module], counted: ProfiledRuns) -> list[str]:
 
 def _waiting(chosen: Sequence[Module], taken: Samples) -> list[str]:
     numbers = [module.number for module in chosen]
-    found = taken.waiting.filter(pl.col("program").is_in(numbers))["instruction"].unique().sort()
+    names = taken.waiting.filter(pl.col("program").is_in(numbers))["instruction"].unique().sort()
     note = (
-        f"waiting for late ranks is part of {count(len(found), 'cost')}"
-        f" ({_some(found.to_list())}): the profile lacks participating devices, or does not show"
+        f"waiting for late ranks is part of {count(len(names), 'cost')}"
+        f" ({_some(names.to_list())}): the profile lacks participating devices, or does not show"
         " which they are; pass the profiles of all hosts"
     )
-    return [note] if len(found) else []
+    return [note] if len(names) else []
 
 
 def _modules(names: Sequence[str]) -> str:

@@ -134,10 +134,10 @@ def _work(spans: pl.DataFrame) -> pl.DataFrame:
 
 def _numbered(ops: pl.DataFrame) -> pl.DataFrame:
     """Number the collective ops; those of one instruction get the same number."""
-    found = ops.filter(
+    collectives = ops.filter(
         (pl.col("lane") == Lane.COLLECTIVE) & pl.col("instruction").is_not_null()
     ).drop("collective")
-    return found.with_columns(
+    return collectives.with_columns(
         name=pl.col("member"), collective=pl.struct("program", "member").rank("dense")
     )
 
@@ -159,13 +159,13 @@ def _stays(timeline: Timeline, ops: pl.DataFrame, spans: pl.DataFrame) -> pl.Dat
 
 def _of_everybody(timeline: Timeline, ops: pl.DataFrame) -> list[int]:
     """Return collectives over all devices of a program that has more devices than the profile."""
-    found: list[int] = []
+    collectives: list[int] = []
     for op in _numbered(ops).unique("collective", keep="first").iter_rows(named=True):
         program = timeline.programs[int(op["program"])].hlo(op["host"])
         size = program.num_partitions * program.num_replicas if program is not None else 0
         if op["group_size"] == size > len(timeline.devices):
-            found.append(op["collective"])
-    return found
+            collectives.append(op["collective"])
+    return collectives
 
 
 def _of_collectives(times: pl.DataFrame, ops: pl.DataFrame, ps: str) -> pl.DataFrame:

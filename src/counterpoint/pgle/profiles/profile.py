@@ -95,8 +95,8 @@ class Profile:
     @property
     def fingerprints(self) -> tuple[str, ...]:
         """Modules with costs, in order of first appearance; bare names have none."""
-        found = dict.fromkeys(cost.fingerprint for cost in self.costs)
-        return tuple(fingerprint for fingerprint in found if fingerprint is not None)
+        every = dict.fromkeys(cost.fingerprint for cost in self.costs)
+        return tuple(fingerprint for fingerprint in every if fingerprint is not None)
 
     @property
     def duplicates(self) -> Mapping[str, tuple[InstructionCost, ...]]:

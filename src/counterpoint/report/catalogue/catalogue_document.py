@@ -47,7 +47,7 @@ _MOST_OTHERS: Final = 20
 
 
 def list_document(
-    found: Sequence[ListedFlag],
+    rows: Sequence[ListedFlag],
     others: Sequence[OtherSetting],
     release: Release,
     wanted: FlagFilter,
@@ -58,29 +58,29 @@ def list_document(
     `about` says by name what a flag does.
     """
     columns = [  # names and values are for copying
-        words("name", [listed.flag.name for listed in found]),
-        words("type", [listed.flag.type for listed in found], 3),
-        words("default", [shown_default(listed.flag) for listed in found]),
-        words("channel", [_channel_text(listed.flag) for listed in found], 4),
-        words("since", [listed.first or f"<={releases()[0]}" for listed in found], 2),
+        words("name", [listed.flag.name for listed in rows]),
+        words("type", [listed.flag.type for listed in rows], 3),
+        words("default", [shown_default(listed.flag) for listed in rows]),
+        words("channel", [_channel_text(listed.flag) for listed in rows], 4),
+        words("since", [listed.first or f"<={releases()[0]}" for listed in rows], 2),
     ]
-    if any(listed.gone for listed in found):
-        columns.append(words("until", [listed.last or "" for listed in found], 1))
+    if any(listed.gone for listed in rows):
+        columns.append(words("until", [listed.last or "" for listed in rows], 1))
     if wanted.changed_since is not None:
-        changes = ["; ".join(map(change_text, listed.changes)) for listed in found]
+        changes = ["; ".join(map(change_text, listed.changes)) for listed in rows]
         columns.append(names("changed", changes))
     else:
-        sentences = [_first_sentence(about.get(listed.flag.name, "")) for listed in found]
+        sentences = [_first_sentence(about.get(listed.flag.name, "")) for listed in rows]
         columns.append(names("description", sentences, 5))
     notes = [Prose(note, Tone.WARNING) for note in release_notes(release)]
-    blocks = (*notes, table(*columns)) if found else (*notes,)
-    sections = [Section("Flags", _summary(found, release, wanted), blocks)]
+    blocks = (*notes, table(*columns)) if rows else (*notes,)
+    sections = [Section("Flags", _summary(rows, release, wanted), blocks)]
     if others:
         sections.append(_others(others))
-    first = next(iter([*(listed.flag.name for listed in found), *(it.name for it in others)]), None)
+    first = next(iter([*(listed.flag.name for listed in rows), *(it.name for it in others)]), None)
     return Document(
         sections=tuple(sections),
-        legend="`<=`: in the oldest known release" if found else "",
+        legend="`<=`: in the oldest known release" if rows else "",
         next=f"counterpoint flags show {first}" if first is not None else _wider(wanted),
     )
 
@@ -137,9 +137,9 @@ def _first_sentence(text: str) -> str:
     return text.partition(". ")[0].rstrip(".")
 
 
-def _summary(found: Sequence[ListedFlag], release: Release, wanted: FlagFilter) -> str:
-    removed = sum(listed.gone for listed in found)
-    parts = [f"{len(found) - removed} of jaxlib {release.version}"]
+def _summary(rows: Sequence[ListedFlag], release: Release, wanted: FlagFilter) -> str:
+    removed = sum(listed.gone for listed in rows)
+    parts = [f"{len(rows) - removed} of jaxlib {release.version}"]
     parts += [f"{removed} of earlier releases"] if removed else []
     parts += [f"changed after {wanted.changed_since}"] if wanted.changed_since else []
     parts += [f"with {wanted.text!r}"] if wanted.text else []

@@ -102,14 +102,14 @@ class FlagsList(Result, tag_field="schema", tag="counterpoint.flags.list/1"):
 
 
 def list_json(
-    found: Sequence[ListedFlag],
+    listed_flags: Sequence[ListedFlag],
     others: Sequence[OtherSetting],
     release: Release,
     wanted: FlagFilter,
     about: Mapping[str, str],
 ) -> str:
     """Return `flags list` as text; `about` says by name what a flag does."""
-    flags = [_listed(listed, about.get(listed.flag.name)) for listed in found]
+    flags = [_listed(listed, about.get(listed.flag.name)) for listed in listed_flags]
     own = {"changed_since": wanted.changed_since, "flags": flags, "others": others}
     return json_text(fill(FlagsList, release, **own))
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from counterpoint.flags.catalogue.about import SettingReader
+from counterpoint.flags.catalogue.about import ReadingProgram
 from counterpoint.flags.catalogue.libtpu import libtpu_flag
 from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.history import FlagChange, FlagState, release_added, state_of
@@ -18,7 +18,7 @@ from counterpoint.flags.tried import crashed_steps
 from counterpoint.report.catalogue.catalogue_document import release_notes
 from counterpoint.report.document import Block, Document, Fact, FactList, Prose, Section, Tone
 
-_XLA: Final = (SettingReader.XLA, SettingReader.COMPILE)
+_XLA: Final = (ReadingProgram.XLA, ReadingProgram.COMPILE)
 _EMPTY: Final = '""'
 _NOT_CHECKED: Final = Fact("not checked", "No list of accepted values.", Tone.QUIET)
 
@@ -61,7 +61,7 @@ def _summary(shown: SettingDescription) -> str:
         FlagState.NEWER: f"not yet in jaxlib {version}",
         FlagState.GONE: f"not in jaxlib {version}",
         FlagState.UNREAD: "not read by any program",
-    }[shown.state if shown.reader is not SettingReader.COMPILE else FlagState.OPTION]
+    }[shown.state if shown.reader is not ReadingProgram.COMPILE else FlagState.OPTION]
 
 
 def _release_facts(shown: SettingDescription) -> tuple[Fact, ...]:
@@ -125,7 +125,7 @@ def _channels(shown: SettingDescription) -> tuple[Channel, ...]:
 def _channel(shown: SettingDescription, channel: Channel) -> Fact:
     option = channel is Channel.COMPILER_OPTIONS
     flag = shown.flag
-    if flag is None and shown.reader is SettingReader.COMPILE:
+    if flag is None and shown.reader is ReadingProgram.COMPILE:
         return Fact(str(channel), "accepted" if option else "unknown: XLA aborts")
     if flag is not None and (flag.compile_option if option else flag.xla_flags):
         if flag.no_op and not option:  # an option sets the field without the parser
@@ -152,14 +152,14 @@ def _clause(text: str) -> str:
 def _place(shown: SettingDescription) -> str | None:
     name = shown.name
     return {
-        SettingReader.JAX: f'the environment, or jax.config.update("{name.lower()}", ...)',
-        SettingReader.CLIENT: "the environment, before JAX first uses a GPU",
-        SettingReader.LOG: "the environment, before jax is imported",
-        SettingReader.NCCL: "the environment, or /etc/nccl.conf; the same on all ranks",
-        SettingReader.CUDA: "the environment, before CUDA starts",
-        SettingReader.LIBTPU: _place_of_libtpu(name),
-        SettingReader.LEVANTER: f"Levanter's command line (--{name}) or its YAML",
-        SettingReader.KERNEL: "the host, or the container if it has its own network",
+        ReadingProgram.JAX: f'the environment, or jax.config.update("{name.lower()}", ...)',
+        ReadingProgram.CLIENT: "the environment, before JAX first uses a GPU",
+        ReadingProgram.LOG: "the environment, before jax is imported",
+        ReadingProgram.NCCL: "the environment, or /etc/nccl.conf; the same on all ranks",
+        ReadingProgram.CUDA: "the environment, before CUDA starts",
+        ReadingProgram.LIBTPU: _place_of_libtpu(name),
+        ReadingProgram.LEVANTER: f"Levanter's command line (--{name}) or its YAML",
+        ReadingProgram.KERNEL: "the host, or the container if it has its own network",
     }.get(shown.reader)
 
 
@@ -187,7 +187,7 @@ def _until(shown: SettingDescription) -> str | None:
     if shown.history is not None and shown.history.last is not None:
         return f"jaxlib {shown.history.last}; {shown.history.since} does not accept it in XLA_FLAGS"
     went = [change.version for change in all_changes(shown) if change.what == "removed"]
-    if shown.reader is SettingReader.JAX and went:
+    if shown.reader is ReadingProgram.JAX and went:
         return f"before jaxlib {went[-1]}"
     if shown.history is None and shown.gone is not None:
         return shown.gone.history
@@ -297,7 +297,7 @@ def _next(shown: SettingDescription) -> str:
         ((name, what) for name, what in shown.recipes if not what.startswith("left out")),
         (None, ""),
     )
-    if recipe is not None and shown.reader is SettingReader.LEVANTER:
+    if recipe is not None and shown.reader is ReadingProgram.LEVANTER:
         return f"counterpoint flags render {recipe}"
     value = line.partition("=")[2]
     if recipe is not None and crashed_steps(shown.name, value, shown.release.version):

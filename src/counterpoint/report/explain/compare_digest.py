@@ -25,45 +25,47 @@ _RARELY: Final = 90
 """The rank of lines that are kept only if there is much room."""
 
 
-def compare_digest(found: Comparison) -> Digest:
+def compare_digest(comparison: Comparison) -> Digest:
     """Return the digest of a Comparison."""
-    work = found.work
+    work = comparison.work
     lines: list[DigestLine] = [
-        DigestLine(f"compare A {short_name(found.a.name)} with B {short_name(found.b.name)}", 0),
+        DigestLine(
+            f"compare A {short_name(comparison.a.name)} with B {short_name(comparison.b.name)}", 0
+        ),
         *(
             DigestLine(f"{name} failed: {short_name(side.name)}: {side.fault}", 0, "fault")
-            for name, faults in zip("BA", reversed(found.faults), strict=True)
+            for name, faults in zip("BA", reversed(comparison.faults), strict=True)
             for side in faults
         ),
         *(
-            [DigestLine(f"losses: {losses_answer(found.losses)}", 0)]
-            if not isinstance(found.losses, Unknown) and found.losses.differ
+            [DigestLine(f"losses: {losses_answer(comparison.losses)}", 0)]
+            if not isinstance(comparison.losses, Unknown) and comparison.losses.differ
             else []
         ),
-        *_step_change(found),
+        *_step_change(comparison),
         *(
             DigestLine(
                 f"different experiment: {it.what}: {it.a or 'none'} in A, {it.b or 'none'} in B", 1
             )
-            for it in found.differs
+            for it in comparison.differs
             if it.about is DifferenceKind.EXPERIMENT
         ),
-        *([] if isinstance(work, Unknown) else _work(found, work)),
+        *([] if isinstance(work, Unknown) else _work(comparison, work)),
         *(
             DigestLine(
                 f"differs: {it.what}: {it.a or 'none'} in A, {it.b or 'none'} in B", 30, "setting"
             )
-            for it in found.differs
+            for it in comparison.differs
             if it.about is not DifferenceKind.EXPERIMENT
         ),
     ]
     if isinstance(work, Unknown):
         lines.append(DigestLine(f"parts: not compared, {work.reason}", 2))
-    return Digest((*lines, *notes(found.notes, _RARELY)), next_after_compare(found))
+    return Digest((*lines, *notes(comparison.notes, _RARELY)), next_after_compare(comparison))
 
 
-def _step_change(found: Comparison) -> Iterator[DigestLine]:
-    step = found.step
+def _step_change(comparison: Comparison) -> Iterator[DigestLine]:
+    step = comparison.step
     if isinstance(step, Unknown):
         yield DigestLine("step: the step times are not compared", 0)
         yield DigestLine(f"why: {step.reason}", 1)
@@ -71,14 +73,14 @@ def _step_change(found: Comparison) -> Iterator[DigestLine]:
     a, b = (
         _side_step(seconds, side, timed, runs)
         for seconds, side, timed, runs in (
-            (step.a_s, found.a, found.timed[0], found.runs[0]),
-            (step.b_s, found.b, found.timed[1], found.runs[1]),
+            (step.a_s, comparison.a, comparison.timed[0], comparison.runs[0]),
+            (step.b_s, comparison.b, comparison.timed[1], comparison.runs[1]),
         )
     )
     yield DigestLine(f"step: A {a}; B {b}", 0)
     yield DigestLine(f"B against A: {_change(step)}", 0)
-    if found.contradicted is not None:
-        yield DigestLine(f"contradiction: {found.contradicted}", 1)
+    if comparison.contradicted is not None:
+        yield DigestLine(f"contradiction: {comparison.contradicted}", 1)
 
 
 def _side_step(seconds: float, side: Side, timed: int, runs: int) -> str:
@@ -100,11 +102,11 @@ def _change(step: StepChange) -> str:
     return f"{text}, {which} range {step.range.low:+.2%} to {step.range.high:+.2%}: {step.verdict}"
 
 
-def _work(found: Comparison, work: StepDifference) -> Iterator[DigestLine]:
-    basis = _basis(found)
+def _work(comparison: Comparison, work: StepDifference) -> Iterator[DigestLine]:
+    basis = _basis(comparison)
     for part in (*work.parts, work.step):
         if part.a_ms or part.b_ms:
-            which = _in_profile(found) if part is work.step else ""
+            which = _in_profile(comparison) if part is work.step else ""
             yield DigestLine(f"{part.what}{which} [{basis}]: {_both(part)}", 2, "part")
     if not isinstance(work.phases, Unknown):
         for part in work.phases:
@@ -117,15 +119,17 @@ def _work(found: Comparison, work: StepDifference) -> Iterator[DigestLine]:
         yield DigestLine(f"op {_op(row)} [{basis}]: {_both(row)}", 4 + at, "op")
 
 
-def _in_profile(found: Comparison) -> str:
+def _in_profile(comparison: Comparison) -> str:
     """Return whose step the parts add up to, if the verdict is about other steps."""
-    times = [side.times for side in (found.a, found.b)]
+    times = [side.times for side in (comparison.a, comparison.b)]
     elsewhere = any(it is not None and it.source not in ("profile", "prediction") for it in times)
     return " of the profile, which the parts add up to" if elsewhere else ""
 
 
-def _basis(found: Comparison) -> str:
-    kinds = {str(it.timeline.basis) for it in (found.a, found.b) if it.timeline is not None}
+def _basis(comparison: Comparison) -> str:
+    kinds = {
+        str(it.timeline.basis) for it in (comparison.a, comparison.b) if it.timeline is not None
+    }
     return " and ".join(sorted(kinds)) or "measured"
 
 

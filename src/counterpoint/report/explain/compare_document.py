@@ -72,57 +72,64 @@ _LEGEND: Final = (
 )
 
 
-def compare_document(found: Comparison, top: int = 10) -> Document:
+def compare_document(comparison: Comparison, top: int = 10) -> Document:
     """Return the report, with `top` rows in each table."""
-    sections = [_head(found), _step(found)]
-    if isinstance(found.work, Unknown):
-        reason = Prose(found.work.reason, Tone.QUIET)
+    sections = [_head(comparison), _step(comparison)]
+    if isinstance(comparison.work, Unknown):
+        reason = Prose(comparison.work.reason, Tone.QUIET)
         sections.append(Section("Where the time goes", "not compared", (reason,)))
     else:
         sections += [
-            _parts(found, found.work),
-            ops_section(found.work, top, alone=found.runs == (1, 1)),
-            collectives_section(found.work, top),
-            schedule_section(found.work.schedule, top),
+            _parts(comparison, comparison.work),
+            ops_section(comparison.work, top, alone=comparison.runs == (1, 1)),
+            collectives_section(comparison.work, top),
+            schedule_section(comparison.work.schedule, top),
         ]
-    sections.append(differs_section(found, top))
-    return Document(sections=tuple(sections), legend=_LEGEND, next=next_after_compare(found))
+    sections.append(differs_section(comparison, top))
+    return Document(sections=tuple(sections), legend=_LEGEND, next=next_after_compare(comparison))
 
 
-def _head(found: Comparison) -> Section:
-    rows = [*_faults(found), *_losses(found)]
-    rows += [Fact("A", _side(found.a, found.runs[0])), Fact("B", _side(found.b, found.runs[1]))]
-    others = [differs for differs in found.differs if differs.about is DifferenceKind.EXPERIMENT]
+def _head(comparison: Comparison) -> Section:
+    rows = [*_faults(comparison), *_losses(comparison)]
+    rows += [
+        Fact("A", _side(comparison.a, comparison.runs[0])),
+        Fact("B", _side(comparison.b, comparison.runs[1])),
+    ]
+    others = [
+        differs for differs in comparison.differs if differs.about is DifferenceKind.EXPERIMENT
+    ]
     rows += [Fact("DIFFERENT", _differs(differs), Tone.WARNING) for differs in others]
-    rows += [Fact("note", note, Tone.WARNING) for note in found.notes[:_NOTES]]
-    more = len(found.notes) - _NOTES
+    rows += [Fact("note", note, Tone.WARNING) for note in comparison.notes[:_NOTES]]
+    more = len(comparison.notes) - _NOTES
     if more > 0:
         rows.append(Fact("", f"and {more} more notes: --json", Tone.QUIET))
-    summary = "" if found.same_experiment else "different experiments: a difference proves little"
-    return Section("Compared", _failed(found) or summary, (FactList(tuple(rows)),))
+    summary = (
+        "" if comparison.same_experiment else "different experiments: a difference proves little"
+    )
+    return Section("Compared", _failed(comparison) or summary, (FactList(tuple(rows)),))
 
 
-def _failed(found: Comparison) -> str:
+def _failed(comparison: Comparison) -> str:
     """Return which runs do not count, in one sentence."""
     parts = [
         f"{len(faults)} of {counted_noun(runs, 'run')} of {name}"
-        for name, faults, runs in zip("AB", found.faults, found.runs, strict=True)
+        for name, faults, runs in zip("AB", comparison.faults, comparison.runs, strict=True)
         if faults
     ]
-    only_one = sum(map(len, found.faults)) == 1
+    only_one = sum(map(len, comparison.faults)) == 1
     return f"{' and '.join(parts)} {'does' if only_one else 'do'} not count" if parts else ""
 
 
-def _faults(found: Comparison) -> Iterator[Fact]:
-    for name, faults in zip("BA", reversed(found.faults), strict=True):
+def _faults(comparison: Comparison) -> Iterator[Fact]:
+    for name, faults in zip("BA", reversed(comparison.faults), strict=True):
         for side in faults[:_NOTES]:
             yield Fact(f"{name} FAILED", f"{side.name}: {side.fault}", Tone.WARNING)
         if len(faults) > _NOTES:
             yield Fact("", f"and {len(faults) - _NOTES} more runs of {name}: --json", Tone.QUIET)
 
 
-def _losses(found: Comparison) -> Iterator[Fact]:
-    losses = found.losses
+def _losses(comparison: Comparison) -> Iterator[Fact]:
+    losses = comparison.losses
     if not isinstance(losses, Unknown):
         tone = Tone.WARNING if losses.differ else Tone.QUIET
         yield Fact("LOSSES" if losses.differ else "losses", losses_answer(losses), tone)
@@ -170,19 +177,19 @@ def _differs(difference: SideDifference) -> str:
     return f"{difference.what}: {difference.a or 'none'} in A, {difference.b or 'none'} in B"
 
 
-def _step(found: Comparison) -> Section:
-    step = found.step
+def _step(comparison: Comparison) -> Section:
+    step = comparison.step
     if isinstance(step, Unknown):
         return Section("Step time", f"unknown: {step.reason}")
     rows = [
-        Fact("A", _time(step.a_s, found.a, found.timed[0], found.runs[0])),
-        Fact("B", _time(step.b_s, found.b, found.timed[1], found.runs[1])),
+        Fact("A", _time(step.a_s, comparison.a, comparison.timed[0], comparison.runs[0])),
+        Fact("B", _time(step.b_s, comparison.b, comparison.timed[1], comparison.runs[1])),
         Fact("B against A", _change(step)),
     ]
     if not isinstance(step.of_steps, Unknown):
         low, high = step.of_steps.low, step.of_steps.high
         rows.append(Fact("from steps alone", f"{low:+.2%} to {high:+.2%}", Tone.QUIET))
-    if (why := found.contradicted) is not None:
+    if (why := comparison.contradicted) is not None:
         rows.append(Fact("CONTRADICTION", why, Tone.WARNING))
     rows.append(Fact("how", step.how, Tone.QUIET))
     return Section("Step time", step_answer(step), (FactList(tuple(rows)),))
@@ -233,21 +240,21 @@ def _way(change: float) -> str:
     return f"{abs(change):.1%} {'longer' if change > 0 else 'shorter'}"
 
 
-def _parts(found: Comparison, work: StepDifference) -> Section:
+def _parts(comparison: Comparison, work: StepDifference) -> Section:
     what = f"Where {_OF[work.window]} goes"
     difference = work.step.difference_ms
     longer = (
         f"{units.milliseconds(abs(difference))} {'longer' if difference > 0 else 'shorter'} in B"
     )
     blocks: list[Block] = [changes_table(PartJson, work.parts, work.step)]
-    if max(found.runs) > 1:
-        blocks.insert(0, Prose(f"of {_own_step(found.a)} and {_own_step(found.b)} alone"))
+    if max(comparison.runs) > 1:
+        blocks.insert(0, Prose(f"of {_own_step(comparison.a)} and {_own_step(comparison.b)} alone"))
     if isinstance(work.phases, Unknown):
         blocks.append(Prose(f"by phase: {work.phases.reason}", Tone.QUIET))
     else:
         blocks.append(changes_table(PhaseJson, work.phases, work.busy))
     if {"annotation", "api", "log"} & {
-        side.times.source for side in (found.a, found.b) if side.times
+        side.times.source for side in (comparison.a, comparison.b) if side.times
     }:
         blocks.append(OVERHEAD)
     if work.window is not WindowKind.STEP:
@@ -263,16 +270,16 @@ def _own_step(side: Side) -> str:
     return f"{side.name} (its step: {units.milliseconds(side.times.median_s * _MS)})"
 
 
-def next_after_compare(found: Comparison) -> str:
+def next_after_compare(comparison: Comparison) -> str:
     """Return the command that helps most: to look at a failed run, to decide, or to explain."""
-    for side in (*found.faults[1], *found.faults[0]):
+    for side in (*comparison.faults[1], *comparison.faults[0]):
         if side.run is not None and not side.run.outcome.ok:
             return (next_commands(side.run, Path(side.name)) or [_listed(side)])[0]
-    step = found.step
-    slower = found.a if isinstance(step, StepChange) and step.change < 0 else found.b
+    step = comparison.step
+    slower = comparison.a if isinstance(step, StepChange) and step.change < 0 else comparison.b
     if slower.timeline is not None:
         return shlex.join(["counterpoint", "explain", slower.name])
-    again = repeated_command(found)
+    again = repeated_command(comparison)
     if again is not None and isinstance(step, StepChange) and step.verdict in _OPEN:
         return again
     if slower.run is None:
@@ -280,12 +287,12 @@ def next_after_compare(found: Comparison) -> str:
     return profiled_run_command(slower.run, Path(slower.name))
 
 
-def repeated_command(found: Comparison) -> str | None:
+def repeated_command(comparison: Comparison) -> str | None:
     """Return the command that makes runs of both in the order ABBA; None if it is not known."""
-    run = found.b.run
-    if run is None or found.a.run is None or not shlex.join(run.command).isprintable():
+    run = comparison.b.run
+    if run is None or comparison.a.run is None or not shlex.join(run.command).isprintable():
         return None
-    return again_command(run, ["--repeat", str(_RUNS), "--against", found.a.name])
+    return again_command(run, ["--repeat", str(_RUNS), "--against", comparison.a.name])
 
 
 def _listed(side: Side) -> str:

@@ -309,25 +309,27 @@ class Compare(Result, tag_field="schema", tag="counterpoint.compare/1"):
     ]
 
 
-def compare_json(found: Comparison) -> str:
+def compare_json(comparison: Comparison) -> str:
     """Return the comparison as text, with each row of a table on a line of its own."""
-    known = not isinstance(found.work, Unknown)
+    known = not isinstance(comparison.work, Unknown)
     return json_text(
         fill(
             Compare,
-            found,
-            a=_side(found, 0),
-            b=_side(found, 1),
-            notes=[*found.notes, *filter(None, (found.contradicted,))],
-            step=_step(found.step),
-            work=fill(StepDifferenceJson, found.work, known=known),
+            comparison,
+            a=_side(comparison, 0),
+            b=_side(comparison, 1),
+            notes=[*comparison.notes, *filter(None, (comparison.contradicted,))],
+            step=_step(comparison.step),
+            work=fill(StepDifferenceJson, comparison.work, known=known),
         )
     )
 
 
-def _side(found: Comparison, number: int) -> SideJson:
-    side = (found.a, found.b)[number]
-    runs, timed, faults = (it[number] for it in (found.runs, found.timed, found.faults))
+def _side(comparison: Comparison, number: int) -> SideJson:
+    side = (comparison.a, comparison.b)[number]
+    runs, timed, faults = (
+        it[number] for it in (comparison.runs, comparison.timed, comparison.faults)
+    )
     return fill(SideJson, side, runs=runs, timed=timed, faults=faults)
 
 

@@ -297,14 +297,16 @@ _WHAT_IS_RECORDED: Final = (
 )
 
 
-def differs_section(found: Comparison, top: int) -> Section:
+def differs_section(comparison: Comparison, top: int) -> Section:
     """Return the settings, versions and other facts that differ between the sides."""
-    rows = [differs for differs in found.differs if differs.about is not DifferenceKind.EXPERIMENT]
-    known = found.a.run is not None and found.b.run is not None
+    rows = [
+        differs for differs in comparison.differs if differs.about is not DifferenceKind.EXPERIMENT
+    ]
+    known = comparison.a.run is not None and comparison.b.run is not None
     blocks = (Prose(_WHAT_IS_RECORDED, Tone.QUIET),) if known else ()
     same = ""
-    if found.same_modules is not None:
-        passed = counted_noun(found.same_modules, "module")
+    if comparison.same_modules is not None:
+        passed = counted_noun(comparison.same_modules, "module")
         same = f"; JAX passed the same {passed} to XLA on both sides"
     if not rows:
         text = "none of those recorded differ" if known else _RECORDED

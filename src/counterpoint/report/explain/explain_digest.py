@@ -90,11 +90,11 @@ def step_lines(explanation: Explanation, run: Run | None = None) -> Iterator[Dig
     if explanation.breakdown is not None:
         yield DigestLine(f"parts of {what} [{basis}]: {_parts(explanation)}", 1)
     if explanation.phases is not None:
-        found = {
+        phases = {
             name: getattr(explanation.phases, f"{name}_ms")
             for name in ("forward", "backward", "remat", "optimizer", "other")
         }
-        words = ", ".join(f"{name} {units.milliseconds(ms)}" for name, ms in found.items() if ms)
+        words = ", ".join(f"{name} {units.milliseconds(ms)}" for name, ms in phases.items() if ms)
         if words:
             yield DigestLine(f"phases [{basis}]: {words}", 12, "breakdown")
     yield from _utilization(explanation)

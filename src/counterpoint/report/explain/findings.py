@@ -111,41 +111,43 @@ def _small(explanation: Explanation) -> list[Finding]:
     return [finding for finding in explanation.findings if finding.is_small]
 
 
-def _table(explanation: Explanation, found: Sequence[Finding]) -> TextTable:
+def _table(explanation: Explanation, findings: Sequence[Finding]) -> TextTable:
     """Return the losses, one line each."""
     window_ms = explanation.steps.window_ms
-    saves = [finding.saves_ms for finding in found if isinstance(finding.saves_ms, Range)]
-    wholes = [finding.mean_step_ms or window_ms for finding in found]
+    saves = [finding.saves_ms for finding in findings if isinstance(finding.saves_ms, Range)]
+    wholes = [finding.mean_step_ms or window_ms for finding in findings]
     shares = [
         saved.high / whole_ms if whole_ms else None
         for saved, whole_ms in zip(saves, wholes, strict=True)
     ]
     return table(
-        numbers("", [str(at) for at in range(1, len(found) + 1)]),
-        words("code", [finding.code for finding in found]),
-        CellColumn(ColumnKind.SENTENCE, "loss", _sentences(found)),
+        numbers("", [str(at) for at in range(1, len(findings) + 1)]),
+        words("code", [finding.code for finding in findings]),
+        CellColumn(ColumnKind.SENTENCE, "loss", _sentences(findings)),
         words("could save", [units.span(saved.low, saved.high) for saved in saves]),
         numbers("share", [units.percent(share) for share in shares], rank=1),
-        words("basis", [str(finding.basis) for finding in found], rank=2),
+        words("basis", [str(finding.basis) for finding in findings], rank=2),
     )
 
 
-def _sentences(found: Sequence[Finding]) -> list[str]:
+def _sentences(findings: Sequence[Finding]) -> list[str]:
     """Return the titles; those that occur more than once are followed by their evidence."""
-    titles = [finding.title for finding in found]
+    titles = [finding.title for finding in findings]
     return [
         f"{finding.title}: {finding.evidence[0].what}"
         if titles.count(finding.title) > 1 and finding.evidence
         else finding.title
-        for finding in found
+        for finding in findings
     ]
 
 
 def _entries(
-    explanation: Explanation, found: Sequence[Finding], first: int
+    explanation: Explanation, findings: Sequence[Finding], first: int
 ) -> tuple[NumberedItem, ...]:
     window_ms, basis = explanation.steps.window_ms, explanation.basis
-    return tuple(_finding(at, finding, window_ms, basis) for at, finding in enumerate(found, first))
+    return tuple(
+        _finding(at, finding, window_ms, basis) for at, finding in enumerate(findings, first)
+    )
 
 
 def _finding(number: int, finding: Finding, window_ms: float | None, basis: str) -> NumberedItem:

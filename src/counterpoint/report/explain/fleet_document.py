@@ -59,7 +59,7 @@ _CLOCKS_AGREE_MS: Final = 1.0
 
 
 def fleet_network(summary: FleetSummary, paths: tuple[str, ...], top: int = 10) -> Document:
-    """Return what the digests of all hosts show of the network: collectives and slow groups."""
+    """Return what the extracts of all hosts show of the network: collectives and slow groups."""
     sections = [_head(summary, paths), *_collectives(summary, top), *_left_out(summary, top)]
     return Document(sections=tuple(sections), legend=_LEGEND, next=_next(summary))
 

@@ -24,7 +24,7 @@ class FleetHostJson(Result):
     ]
     chip: Annotated[str | None, At("host.chip"), Field("the chip")]
     program: Annotated[str | None, At("host.program"), Field("the module of the step")]
-    build: Annotated[str | None, At("host.build"), Field("a digest of its HLO")]
+    build: Annotated[str | None, At("host.build"), Field("a hash of its HLO")]
     devices: Annotated[int, Field("devices of the host")]
     steps: Annotated[int, At("host.steps"), Field("steps that count")]
     truncated: Annotated[bool, At("host.truncated"), Field("the profile is cut off")]
@@ -105,7 +105,7 @@ class BuildJson(Result):
     """Hosts whose step is the same module."""
 
     program: Annotated[str | None, Field("the module's name", "program")]
-    build: Annotated[str | None, Field("a digest of its HLO", "build", Form.LABEL)]
+    build: Annotated[str | None, Field("a hash of its HLO", "build", Form.LABEL)]
     hosts: Annotated[tuple[str, ...], Field("hosts that run it")]
 
 

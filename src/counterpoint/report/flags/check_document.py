@@ -41,12 +41,12 @@ def remark_line(one: Remark) -> str:
     )
 
 
-def check_lines(found: Examination, *, every: bool = False) -> Iterator[str]:
+def check_lines(examination: Examination, *, every: bool = False) -> Iterator[str]:
     """Yield the remarks, minor ones only if `every` is wanted, and what an upgrade needs.
 
     Similar ones share a line, while the JSON lists each.
     """
-    remarks = found.remarks if every else found.standing
+    remarks = examination.remarks if every else examination.standing
     similar: dict[tuple[object, ...], list[Remark]] = {}
     for remark in remarks:
         similar.setdefault(_message_key(remark), []).append(remark)
@@ -57,13 +57,13 @@ def check_lines(found: Examination, *, every: bool = False) -> Iterator[str]:
         elif remark is group[0]:
             yield _line_of_all(group)
 
-    if found.upgrade:
-        changes = counted_noun(len(found.upgrade), "change")
-        version = f"jaxlib {found.installed}, which is installed"
-        yield printable(f"{found.written.where}: to run with {version}, it needs {changes}:")
-    for remark in found.upgrade:
+    if examination.upgrade:
+        changes = counted_noun(len(examination.upgrade), "change")
+        version = f"jaxlib {examination.installed}, which is installed"
+        yield printable(f"{examination.written.where}: to run with {version}, it needs {changes}:")
+    for remark in examination.upgrade:
         what = f"{_setting(remark)}: {remark.message}; {remark.advice}"
-        own = remark.place.where == found.written.where and remark.place.line
+        own = remark.place.where == examination.written.where and remark.place.line
         place = f"line {remark.place.line}" if own else remark.place
         yield printable(f"  {place}: {remark.code}: {what}")
 
@@ -84,25 +84,26 @@ def _line_of_all(group: list[Remark]) -> str:
     )
 
 
-def summary_lines(found: Examination, next: str, *, every: bool = False) -> Iterator[str]:
+def summary_lines(examination: Examination, next: str, *, every: bool = False) -> Iterator[str]:
     """Yield the context of the result: counts, the release, and how far it was confirmed."""
-    yield from _reading_lines(found)
-    settings = counted_noun(found.settings, "setting")
+    yield from _reading_lines(examination)
+    settings = counted_noun(examination.settings, "setting")
     yield printable(
-        f"{_tally(found)} on {settings} of {found.written.where}, for {_release(found)}"
+        f"{_tally(examination)} on {settings} of {examination.written.where},"
+        f" for {_release(examination)}"
     )
-    if found.own is not None:
-        yield printable(_own(found, found.own))
-    if not every and (minor := _minor(found)):
+    if examination.own is not None:
+        yield printable(_own(examination, examination.own))
+    if not every and (minor := _minor(examination)):
         yield f"not shown: {minor}; --all lists them"
-    yield from _confirmed_lines(found)
-    if found.count(Severity.WARNING) and not found.failed:
+    yield from _confirmed_lines(examination)
+    if examination.count(Severity.WARNING) and not examination.failed:
         yield "exit code 0: only errors make it 1"
     if next:
         yield printable(f"next: {next}")
 
 
-def fix_lines(fixed: FixResult, found: Examination, *, every: bool = False) -> Iterator[str]:
+def fix_lines(fixed: FixResult, examination: Examination, *, every: bool = False) -> Iterator[str]:
     """Yield a line for each fix that was made, and for each problem that is left, and why.
 
     Of minor ones only if it is `every`.
@@ -112,7 +113,7 @@ def fix_lines(fixed: FixResult, found: Examination, *, every: bool = False) -> I
             f"fixed: {remark.place}: {remark.code}: {_short(remark.text)}: {_done(remark)}"
         )
     whys = {_identity(one.remark): one.why for one in fixed.refused}
-    for remark in found.remarks if every else found.standing:
+    for remark in examination.remarks if every else examination.standing:
         why = whys.get(_identity(remark), "")
         if why or remark.severity is not Severity.NOTE:
             yield f"not fixed{printable(_reason(remark, why))}: {remark_line(remark)}"
@@ -128,24 +129,26 @@ def _reason(one: Remark, why: str) -> str:
     return " (the fix may change the program)" if one.fix and not one.fix.safe else ""
 
 
-def fixed_summary_lines(fixed: FixResult, found: Examination, path: Path | None) -> Iterator[str]:
+def fixed_summary_lines(
+    fixed: FixResult, examination: Examination, path: Path | None
+) -> Iterator[str]:
     """Yield how many fixes were made, where they were written, and how far that was confirmed."""
-    yield from _reading_lines(found)
+    yield from _reading_lines(examination)
     made = f"{counted_noun(len(fixed.made), 'problem')} fixed" if fixed.made else "nothing fixed"
     left = f", {len(fixed.refused)} not fixable in place" if fixed.refused else ""
-    yield printable(f"{path or found.written.where}: {made}{left}")
-    yield from _confirmed_lines(found)
+    yield printable(f"{path or examination.written.where}: {made}{left}")
+    yield from _confirmed_lines(examination)
 
 
-def nothing_lines(found: Examination) -> Iterator[str]:
+def nothing_lines(examination: Examination) -> Iterator[str]:
     """Yield the lines for a source without settings, which does not mean that all is well."""
-    yield printable(f"warning: no settings found in {found.written.where}")
-    yield from _reading_lines(found)
+    yield printable(f"warning: no settings found in {examination.written.where}")
+    yield from _reading_lines(examination)
 
 
-def _reading_lines(found: Examination) -> Iterator[str]:
-    yield from limited_lines("note", found.written.notes)
-    yield from limited_lines("not read", found.written.not_read)
+def _reading_lines(examination: Examination) -> Iterator[str]:
+    yield from limited_lines("note", examination.written.notes)
+    yield from limited_lines("not read", examination.written.not_read)
 
 
 def limited_lines(what: str, texts: Sequence[str]) -> Iterator[str]:
@@ -176,18 +179,18 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def _tally(found: Examination) -> str:
+def _tally(examination: Examination) -> str:
     parts = [
-        counted_noun(found.count(severity), str(severity))
+        counted_noun(examination.count(severity), str(severity))
         for severity in Severity
-        if found.count(severity)
+        if examination.count(severity)
     ]
     return ", ".join(parts) or "no remarks"
 
 
-def _minor(found: Examination) -> str:
+def _minor(examination: Examination) -> str:
     """Return how many settings have minor remarks, by reason, the most frequent first."""
-    reasons = Counter(remark.minor for remark in found.remarks if remark.minor)
+    reasons = Counter(remark.minor for remark in examination.remarks if remark.minor)
     parts = [f"{count} {reason}" for reason, count in reasons.most_common()]
     if not parts:
         return ""
@@ -195,18 +198,22 @@ def _minor(found: Examination) -> str:
     return ", ".join([f"{counted_noun(count, 'setting')} {reason}", *parts[1:]])
 
 
-def _release(found: Examination) -> str:
-    near = "" if found.table == found.asked else f" (tables of {found.table}, the nearest release)"
-    return f"jaxlib {found.asked}{near}{_chip(found)}"
+def _release(examination: Examination) -> str:
+    near = (
+        ""
+        if examination.table == examination.asked
+        else f" (tables of {examination.table}, the nearest release)"
+    )
+    return f"jaxlib {examination.asked}{near}{_chip(examination)}"
 
 
-def _own(found: Examination, own: OwnRelease) -> str:
+def _own(examination: Examination, own: OwnRelease) -> str:
     """Return why it is not the installed release, and how to check for that one."""
     if own.pinned:
         about = "" if own.exact else "about "
         return (
             f"jaxlib {own.version} is {about}that of {own.why};"
-            f" --jaxlib {found.installed} checks for the installed one"
+            f" --jaxlib {examination.installed} checks for the installed one"
         )
     return (
         f"all other settings are checked for jaxlib {own.version}, the nearest release that has"
@@ -214,23 +221,23 @@ def _own(found: Examination, own: OwnRelease) -> str:
     )
 
 
-def _chip(found: Examination) -> str:
-    if found.chip is None:
+def _chip(examination: Examination) -> str:
+    if examination.chip is None:
         return ""
-    machine = found.written.machine
-    if machine is None or machine.chip != found.chip:
-        return f" on {found.chip}"
-    chip = "an AMD GPU" if found.chip == "AMD" else found.chip
+    machine = examination.written.machine
+    if machine is None or machine.chip != examination.chip:
+        return f" on {examination.chip}"
+    chip = "an AMD GPU" if examination.chip == "AMD" else examination.chip
     return f" on {chip} ({machine.text} in line {machine.place.line})"
 
 
-def _confirmed_lines(found: Examination) -> Iterator[str]:
-    if found.confirmation is None or found.confirmation.note != NO_FLAGS:
-        yield printable(_confirmed(found))
+def _confirmed_lines(examination: Examination) -> Iterator[str]:
+    if examination.confirmation is None or examination.confirmation.note != NO_FLAGS:
+        yield printable(_confirmed(examination))
 
 
-def _confirmed(found: Examination) -> str:
-    answer = found.confirmation
+def _confirmed(examination: Examination) -> str:
+    answer = examination.confirmation
     if answer is None:
         return "the compiler was not queried: --no-probe"
     if answer.note is not None:
@@ -239,9 +246,9 @@ def _confirmed(found: Examination) -> str:
     if answer.refused:
         verdict = f"{answer.refused} rejected"
     else:
-        doubts = list(_doubts(found.written))
+        doubts = list(_doubts(examination.written))
         verdict = "accepted"
-        if not found.failed:
+        if not examination.failed:
             verdict += ", and XLA starts" + (" with the flags that were read" if doubts else "")
         verdict = "; ".join([verdict, *doubts])
     return f"the compiler of jaxlib {answer.version} checked {flags}: {verdict}"

@@ -22,7 +22,7 @@ from counterpoint.report.document import (
     table,
     words,
 )
-from counterpoint.runs.origins import SettingOrigin
+from counterpoint.runs.setting_history import SettingHistory
 
 _LOST: Final = {
     IssueKind.STRAY: "not a flag",
@@ -115,8 +115,8 @@ def _value(value: str | None) -> str:
 class EffectiveFlags:
     """The flags that a Run or a dump used, beside those that were requested.
 
-    `asked` is the source of the requested flags, None if it is unknown. `origins` say who set each
-    flag and variable, which is known of a Run.
+    `asked` is the source of the requested flags, None if it is unknown. `histories` say who set
+    each flag and variable, which is known of a Run.
     """
 
     where: str
@@ -126,12 +126,11 @@ class EffectiveFlags:
     asked: str | None
     used: tuple[EffectiveFlag, ...]
     differences: tuple[Difference, ...]
-    origins: tuple[SettingOrigin, ...] = ()
+    histories: tuple[SettingHistory, ...] = ()
 
     def set_by(self, flag: str) -> str | None:
         """Return who set the value of a flag that took effect, if that is known."""
-        found = (origin for origin in self.origins if origin.name == flag)
-        return next((origin.last.by for origin in found), None)
+        return next((it.last.by for it in self.histories if it.name == flag), None)
 
     @property
     def lost(self) -> tuple[EffectiveFlag, ...]:
@@ -140,38 +139,43 @@ class EffectiveFlags:
         return tuple(flag for flag in self.used if flag.outcome in lost)
 
 
-def effective_document(found: EffectiveFlags) -> Document:
+def effective_document(effective: EffectiveFlags) -> Document:
     """Return the report of `flags effective`."""
-    sections = [_head(found), *_requested(found), *_elsewhere(found), *_repeated(found)]
-    sections += _differences(found)
-    return Document(sections=tuple(sections), legend="", next=next_command(found))
+    sections = [
+        _head(effective),
+        *_requested(effective),
+        *_elsewhere(effective),
+        *_repeated(effective),
+    ]
+    sections += _differences(effective)
+    return Document(sections=tuple(sections), legend="", next=next_command(effective))
 
 
-def _head(found: EffectiveFlags) -> Section:
-    others = len(found.modules) - 1
-    which = found.module + (f" (and {others} more: --module)" if others else "")
+def _head(effective: EffectiveFlags) -> Section:
+    others = len(effective.modules) - 1
+    which = effective.module + (f" (and {others} more: --module)" if others else "")
     rows = [
         Fact("module", which),
-        Fact("requested", found.asked or "unknown; give the source with --asked"),
-        Fact("jaxlib", found.jaxlib),
+        Fact("requested", effective.asked or "unknown; give the source with --asked"),
+        Fact("jaxlib", effective.jaxlib),
     ]
-    return Section("Flags", _counted(found), (FactList(tuple(rows)),))
+    return Section("Flags", _counted(effective), (FactList(tuple(rows)),))
 
 
-def _counted(found: EffectiveFlags) -> str:
-    counts = Counter(flag.outcome for flag in found.used)
+def _counted(effective: EffectiveFlags) -> str:
+    counts = Counter(flag.outcome for flag in effective.used)
     order = (*_ORDER, FlagOutcome.ELSEWHERE)
     counted = [f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]]
     return ", ".join(counted) or "defaults only"
 
 
-def _requested(found: EffectiveFlags) -> list[Section]:
-    requested = [flag for flag in found.used if flag.outcome is not FlagOutcome.ELSEWHERE]
+def _requested(effective: EffectiveFlags) -> list[Section]:
+    requested = [flag for flag in effective.used if flag.outcome is not FlagOutcome.ELSEWHERE]
     if not requested:
         return []
     rows = sorted(requested, key=lambda flag: _ORDER.index(flag.outcome))
-    origins = [found.set_by(flag.name) for flag in rows]
-    set_by = [words("set by", [by or "" for by in origins])] if any(origins) else []
+    setters = [effective.set_by(flag.name) for flag in rows]
+    set_by = [words("set by", [by or "" for by in setters])] if any(setters) else []
     flags = table(
         words("flag", [flag.name for flag in rows]),
         words("requested", [_shown_value(flag.asked) for flag in rows]),
@@ -183,12 +187,12 @@ def _requested(found: EffectiveFlags) -> list[Section]:
     return [Section("Requested", "", (flags,))]
 
 
-def _elsewhere(found: EffectiveFlags) -> list[Section]:
-    flags = [flag for flag in found.used if flag.outcome is FlagOutcome.ELSEWHERE]
+def _elsewhere(effective: EffectiveFlags) -> list[Section]:
+    flags = [flag for flag in effective.used if flag.outcome is FlagOutcome.ELSEWHERE]
     if not flags:
         return []
     title, summary = ("Set elsewhere", "not requested, but in effect")
-    if found.asked is None:
+    if effective.asked is None:
         title, summary = ("In effect", "values that differ from the defaults")
     values = table(
         words("flag", [flag.name for flag in flags]),
@@ -198,13 +202,13 @@ def _elsewhere(found: EffectiveFlags) -> list[Section]:
     return [Section(title, summary, (values,))]
 
 
-def _repeated(found: EffectiveFlags) -> list[Section]:
+def _repeated(effective: EffectiveFlags) -> list[Section]:
     """List the settings that were set more than once, in order."""
-    repeated = [origin for origin in found.origins if len(origin.writes) > 1]
+    repeated = [history for history in effective.histories if len(history.writes) > 1]
     rows = [
-        (origin.name, write, counts)
-        for origin in repeated
-        for write, counts in zip(origin.writes, counting(origin), strict=True)
+        (history.name, write, counts)
+        for history in repeated
+        for write, counts in zip(history.writes, counting(history), strict=True)
     ]
     if not rows:
         return []
@@ -214,30 +218,30 @@ def _repeated(found: EffectiveFlags) -> list[Section]:
         words("set by", [write.by for _, write, _ in rows]),
         words("", ["counts" if counts else "" for _, _, counts in rows]),
     )
-    lists = any(is_combined(origin.name) for origin in repeated)
+    lists = any(is_combined(history.name) for history in repeated)
     summary = "the last one counts" + ("; XLA may combine several values of a list" * lists)
     return [Section("Set more than once", summary, (values,))]
 
 
-def counting(origin: SettingOrigin) -> list[bool]:
+def counting(history: SettingHistory) -> list[bool]:
     """Return for each write whether it counts: the last one does, and those combined with it."""
-    *earlier, last = origin.writes
+    *earlier, last = history.writes
     counts, value = [True], last.value
     for write in reversed(earlier):
-        if value is None or write.value is None or not is_combined(origin.name):
+        if value is None or write.value is None or not is_combined(history.name):
             break
-        combined = combine(origin.name, write.value, value)
+        combined = combine(history.name, write.value, value)
         counts.append(combined != value)
         value = combined
-    return [*([False] * (len(origin.writes) - len(counts))), *reversed(counts)]
+    return [*([False] * (len(history.writes) - len(counts))), *reversed(counts)]
 
 
-def _differences(found: EffectiveFlags) -> list[Section]:
-    if not found.differences:
+def _differences(effective: EffectiveFlags) -> list[Section]:
+    if not effective.differences:
         return []
     rows = [
         (difference.name, value, modules)
-        for difference in found.differences
+        for difference in effective.differences
         for value, modules in _by_value(difference.by_module)
     ]
     values = table(
@@ -245,17 +249,17 @@ def _differences(found: EffectiveFlags) -> list[Section]:
         words("used", [_DEFAULT if it is None else _shown_value(it) for _, it, _ in rows]),
         names("in", [modules for _, _, modules in rows]),
     )
-    summary = f"flags that differ between the {len(found.modules)} modules"
+    summary = f"flags that differ between the {len(effective.modules)} modules"
     return [Section("Between modules", summary, (values,))]
 
 
 def _by_value(by_module: Mapping[str, str | None]) -> list[tuple[str | None, str]]:
     values = dict.fromkeys(by_module.values())
-    found: list[tuple[str | None, str]] = []
+    users_of_value: list[tuple[str | None, str]] = []
     for value in values:
         modules = [name for name, used in by_module.items() if used == value]
-        found.append((value, some(modules, _MODULES)))
-    return found
+        users_of_value.append((value, some(modules, _MODULES)))
+    return users_of_value
 
 
 def _shown_value(value: str | None) -> str:
@@ -264,11 +268,11 @@ def _shown_value(value: str | None) -> str:
     return value or "(empty)"
 
 
-def next_command(found: EffectiveFlags) -> str:
+def next_command(effective: EffectiveFlags) -> str:
     """Return the command that shows a flag that was lost, or else checks or lists flags."""
-    if found.lost:
-        return shlex.join(["counterpoint", "flags", "show", found.lost[0].name])
-    if found.asked is None:
-        shown = [found.used[0].name] if found.used else []
+    if effective.lost:
+        return shlex.join(["counterpoint", "flags", "show", effective.lost[0].name])
+    if effective.asked is None:
+        shown = [effective.used[0].name] if effective.used else []
         return shlex.join(["counterpoint", "flags", *(["show", *shown] if shown else ["list"])])
-    return shlex.join(["counterpoint", "flags", "check", found.asked])
+    return shlex.join(["counterpoint", "flags", "check", effective.asked])

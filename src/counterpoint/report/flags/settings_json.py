@@ -151,11 +151,11 @@ class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
     counts: Annotated[dict[str, int], Field("`remarks` by severity: `error`, `warning`, `note`")]
 
 
-def check_json(found: Examination) -> str:
+def check_json(examination: Examination) -> str:
     """Return `flags check` as text."""
-    severities = [str(remark.severity) for remark in found.remarks]
+    severities = [str(remark.severity) for remark in examination.remarks]
     counts = {severity: severities.count(severity) for severity in ("error", "warning", "note")}
-    programs = reversed(found.written.programs)
+    programs = reversed(examination.written.programs)
     given = dict.fromkeys(
         one
         for program in programs
@@ -163,13 +163,13 @@ def check_json(found: Examination) -> str:
     )
     settings = [fill(SettingRead, one, value=one.meant if one.known else None) for one in given]
     own = {"counts": counts, "settings": settings}
-    return json_text(fill(FlagsCheck, found, **_asked(found), **own))
+    return json_text(fill(FlagsCheck, examination, **_asked(examination), **own))
 
 
-def _asked(found: Examination) -> dict[str, Any]:
-    answer = found.confirmation
+def _asked(examination: Examination) -> dict[str, Any]:
+    answer = examination.confirmation
     return {
-        "jaxlib": found,
+        "jaxlib": examination,
         "compiler": {
             "asked": answer is not None and answer.note is None,
             "jaxlib": answer.version if answer else None,
@@ -205,10 +205,12 @@ class FlagsFix(Result, tag_field="schema", tag="counterpoint.flags.fix/1"):
     left: Annotated[tuple[RemarkJson, ...], Field("the remarks on the mended text")]
 
 
-def fix_json(fixed: FixResult, found: Examination) -> str:
+def fix_json(fixed: FixResult, examination: Examination) -> str:
     """Return `flags check --fix` as text: the mended text and the changes."""
     own = {"fixed": fixed.text, "mended": fixed.made, "refused": fixed.refused}
-    return json_text(fill(FlagsFix, found, **_asked(found), **own, left=found.remarks))
+    return json_text(
+        fill(FlagsFix, examination, **_asked(examination), **own, left=examination.remarks)
+    )
 
 
 class UsedFlag(Result):
@@ -267,24 +269,24 @@ class FlagsEffective(Result, tag_field="schema", tag="counterpoint.flags.effecti
     next: Annotated[str, Field("the command to run next")]
 
 
-def effective_json(found: EffectiveFlags, next: str) -> str:
+def effective_json(effective: EffectiveFlags, next: str) -> str:
     """Return `flags effective` as text."""
     flags = [
-        fill(UsedFlag, flag, outcome=flag.outcome.name.lower(), set_by=found.set_by(flag.name))
-        for flag in found.used
+        fill(UsedFlag, flag, outcome=flag.outcome.name.lower(), set_by=effective.set_by(flag.name))
+        for flag in effective.used
     ]
     writes = [
         SettingWritten(
-            name=origin.name,
-            variable=origin.variable,
+            name=history.name,
+            variable=history.variable,
             value=write.value,
             by=write.by,
             counts=counts,
         )
-        for origin in found.origins
-        for write, counts in zip(origin.writes, counting(origin), strict=True)
+        for history in effective.histories
+        for write, counts in zip(history.writes, counting(history), strict=True)
     ]
-    return json_text(fill(FlagsEffective, found, flags=flags, writes=writes, next=next))
+    return json_text(fill(FlagsEffective, effective, flags=flags, writes=writes, next=next))
 
 
 class SourceRead(Result):

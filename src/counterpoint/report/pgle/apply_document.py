@@ -49,10 +49,12 @@ def _headline(applied: AppliedProfile) -> str:
         return (
             f"{_STALE[applied.coverage.staleness.fit]}: its costs may belong to other instructions"
         )
-    found, whole = applied.looked_up
-    if found == whole:
+    matched, whole = applied.looked_up
+    if matched == whole:
         return f"yes, all {whole:,} costs that XLA looks up"
-    share = f"{found:,} of the {whole:,} costs that XLA looks up ({units.percent(found / whole)})"
+    share = (
+        f"{matched:,} of the {whole:,} costs that XLA looks up ({units.percent(matched / whole)})"
+    )
     return f"yes, but only {share}" if applied.partial else f"yes, {share}"
 
 

@@ -105,9 +105,9 @@ def _time(coverage: Coverage) -> str:
     time = coverage.time
     if isinstance(time, Unknown):
         return f"{units.UNKNOWN}   {time.reason}"
-    found, whole = time.found / _US_PER_MS, time.whole / _US_PER_MS
+    covered, whole = time.found / _US_PER_MS, time.whole / _US_PER_MS
     return (
-        f"{units.milliseconds(found)} of {units.milliseconds(whole)} a run, "
+        f"{units.milliseconds(covered)} of {units.milliseconds(whole)} a run, "
         f"{units.percent(time.share)}   ({coverage.measured or ''})"
     )
 

@@ -10,8 +10,8 @@ from typing import Final
 from counterpoint.core import Unknown
 from counterpoint.core.arguments import option_words
 from counterpoint.pgle.checking.check import Coverage
+from counterpoint.pgle.compiler_log import ModuleUse
 from counterpoint.pgle.complaints import LogComplaint
-from counterpoint.pgle.evidence import ModuleUse
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,

@@ -77,8 +77,8 @@ class CoverageJson(Result):
     fit: Annotated[str | None, At("staleness.fit"), Field("`fits`, `stale`, `foreign`, `untold`")]
 
 
-def _covered(found: Coverage | Unknown | None) -> CoverageJson | None:
-    return None if found is None else fill(CoverageJson, found)
+def _covered(coverage: Coverage | Unknown | None) -> CoverageJson | None:
+    return None if coverage is None else fill(CoverageJson, coverage)
 
 
 class LogComplaintJson(Result):

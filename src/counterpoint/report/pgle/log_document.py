@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from counterpoint.pgle.evidence import ModuleUse, ProfileUse
+from counterpoint.pgle.compiler_log import ModuleUse, ProfileUse
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,

@@ -376,9 +376,9 @@ class Moved(Result):
     moves: Annotated[tuple[CollectiveMoveJson, ...], Field("the collectives that moved")]
 
 
-def moved(found: Movement | Unknown) -> Moved:
+def moved(movement: Movement | Unknown) -> Moved:
     """Return the movement as data."""
-    return fill(Moved, found, hidden_at_most_us=found)
+    return fill(Moved, movement, hidden_at_most_us=movement)
 
 
 class PlannedMemoryJson(Result):

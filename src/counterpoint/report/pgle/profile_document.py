@@ -171,19 +171,19 @@ def _largest(once: Sequence[InstructionCost], same: _Same, top: int) -> Section:
 
 def _sums(costs: Iterable[InstructionCost]) -> dict[str | None, float]:
     """Return microseconds by fingerprint."""
-    found: dict[str | None, float] = {}
+    us_of: dict[str | None, float] = {}
     for cost in costs:
-        found[cost.fingerprint] = found.get(cost.fingerprint, 0.0) + cost.us
-    return found
+        us_of[cost.fingerprint] = us_of.get(cost.fingerprint, 0.0) + cost.us
+    return us_of
 
 
 def _duplicates(
-    found: Sequence[tuple[InstructionCost, ...]],
+    costs: Sequence[tuple[InstructionCost, ...]],
     taken: Mapping[str, InstructionCost],
     same: _Same,
     top: int,
 ) -> Section:
-    shown = found[:top]
+    shown = costs[:top]
     taken_us = (_taken_us(taken, duplicate[0]) for duplicate in shown)
     duplicates = table(
         names("instruction", [duplicate[0].name for duplicate in shown]),
@@ -191,15 +191,15 @@ def _duplicates(
         words("us", [_range(duplicate) for duplicate in shown]),
         numbers("XLA takes", units.column(taken_us, 3)),
     )
-    count = units.shown_of(len(shown), len(found))
+    count = units.shown_of(len(shown), len(costs))
     return Section(
-        "Duplicates", f"{count} {_names_occur(len(found))} more than once", (duplicates,)
+        "Duplicates", f"{count} {_names_occur(len(costs))} more than once", (duplicates,)
     )
 
 
 def _taken_us(taken: Mapping[str, InstructionCost], cost: InstructionCost) -> float | None:
-    found = taken.get(cost.key)
-    return None if found is None else found.us
+    chosen = taken.get(cost.key)
+    return None if chosen is None else chosen.us
 
 
 def _range(same: Sequence[InstructionCost]) -> str:

@@ -23,11 +23,11 @@ from counterpoint.report.json import At, Exact, Result, fill, json_text
 from counterpoint.workflow.calibration import Calibration, ScalarFit, StepFit
 
 
-def calibration_document(found: Calibration, next: str, target: str) -> Document:
+def calibration_document(calibration: Calibration, next: str, target: str) -> Document:
     """Return the report on a calibration."""
-    sections = [_scalars(found, target)]
-    if found.steps:
-        sections.append(_steps(found))
+    sections = [_scalars(calibration, target)]
+    if calibration.steps:
+        sections.append(_steps(calibration))
     return Document(
         sections=tuple(sections),
         legend="errors of predictions, relative to measured time",
@@ -35,8 +35,8 @@ def calibration_document(found: Calibration, next: str, target: str) -> Document
     )
 
 
-def _scalars(found: Calibration, target: str) -> Section:
-    fits = found.fits
+def _scalars(calibration: Calibration, target: str) -> Section:
+    fits = calibration.fits
     known = [fit if fit.fitted else None for fit in fits]
     measured = [units.column([it and it.measured_s * 1e3], 2)[0] for it in known]
     scalars = table(
@@ -49,19 +49,19 @@ def _scalars(found: Calibration, target: str) -> Section:
         numbers("held out", [units.percent(it and it.unseen) for it in known]),
         names("based on", [fit.how for fit in fits], rank=2),
     )
-    notes = tuple(Fact("note", note, Tone.QUIET) for note in found.notes)
+    notes = tuple(Fact("note", note, Tone.QUIET) for note in calibration.notes)
     fitted = sum(fit.fitted for fit in fits)
-    summary = f"{fitted} of {len(fits)} fitted on {found.chip} ({target})"
+    summary = f"{fitted} of {len(fits)} fitted on {calibration.chip} ({target})"
     blocks = (scalars, FactList(notes)) if notes else (scalars,)
     return Section("Calibration", summary, blocks)
 
 
-def _steps(found: Calibration) -> Section:
+def _steps(calibration: Calibration) -> Section:
     steps = table(
-        *field_columns(FittedStep, found.steps, ["name", "measured_ms"]),
-        numbers("before", [_off(step, step.before_s) for step in found.steps]),
-        numbers("after", [_off(step, step.after_s) for step in found.steps]),
-        numbers("held out", [_off(step, step.unseen_s) for step in found.steps]),
+        *field_columns(FittedStep, calibration.steps, ["name", "measured_ms"]),
+        numbers("before", [_off(step, step.before_s) for step in calibration.steps]),
+        numbers("after", [_off(step, step.after_s) for step in calibration.steps]),
+        numbers("held out", [_off(step, step.unseen_s) for step in calibration.steps]),
     )
     note = "Held out: predicted by scalars fitted to the other steps only."
     return Section("Steps", "measured time, and errors of predictions", (steps, Prose(note)))
@@ -130,10 +130,10 @@ class Calibrated(Result, tag_field="schema", tag="counterpoint.calibration/1"):
     ]
 
 
-def calibration_json(found: Calibration, out: str | None) -> str:
+def calibration_json(calibration: Calibration, out: str | None) -> str:
     """Return `calibrate` as text."""
-    scalars = {fit.name: _scalar(fit) for fit in found.fits}
-    return json_text(fill(Calibrated, found, file=out, scalars=scalars))
+    scalars = {fit.name: _scalar(fit) for fit in calibration.fits}
+    return json_text(fill(Calibrated, calibration, file=out, scalars=scalars))
 
 
 def _scalar(fit: ScalarFit) -> FittedScalar:

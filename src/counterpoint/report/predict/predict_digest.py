@@ -134,17 +134,17 @@ def _milliseconds(seconds: Range) -> str:
 
 
 def _against(prediction: Prediction) -> Iterator[DigestLine]:
-    found = prediction.against
-    if found is None:
+    against = prediction.against
+    if against is None:
         return
-    whole = found.program_ms if found.program_alone else found.measured_ms
-    if whole is None or found.ratio is None:
-        yield DigestLine(f"against {short_name(found.origin)}: no whole step there", 5)
+    whole = against.program_ms if against.program_alone else against.measured_ms
+    if whole is None or against.ratio is None:
+        yield DigestLine(f"against {short_name(against.origin)}: no whole step there", 5)
         return
-    what = "program" if found.program_alone else "step"
-    ratio = f"predicted / {found.basis} = {found.ratio:.3f} (ratio)"
+    what = "program" if against.program_alone else "step"
+    ratio = f"predicted / {against.basis} = {against.ratio:.3f} (ratio)"
     yield DigestLine(
-        f"against {short_name(found.origin)} [{found.basis}]: its {what} takes"
+        f"against {short_name(against.origin)} [{against.basis}]: its {what} takes"
         f" {units.milliseconds(whole)}; {ratio}",
         5,
     )

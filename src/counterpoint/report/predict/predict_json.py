@@ -430,7 +430,7 @@ def programs_of_step(forecast: Forecast) -> list[ProgramOfStepJson]:
 
 def _step(prediction: Prediction) -> PredictedStepJson:
     base = prediction.base
-    found = {
+    parts = {
         "forecast": base,
         "workload": prediction.workload,
         "target": prediction.target,
@@ -438,7 +438,7 @@ def _step(prediction: Prediction) -> PredictedStepJson:
         "tokens_per_s": prediction.tokens_per_s,
         "jitter": base.simulation.jittered,
     }
-    return fill(PredictedStepJson, found)
+    return fill(PredictedStepJson, parts)
 
 
 def _settings(settings: Settings) -> RequestedSettings:
@@ -465,11 +465,11 @@ def _pgle(gain: Gain | None) -> Pgle | None:
     return fill(Pgle, gain, gains_ms=max(gain.saves_s, 0.0) * 1e3)
 
 
-def _against(found: MeasurementComparison | None) -> AgainstJson | None:
-    if found is None:
+def _against(comparison: MeasurementComparison | None) -> AgainstJson | None:
+    if comparison is None:
         return None
     times = {
         name: {"predicted_ms": predicted, "measured_ms": measured}
-        for name, (predicted, measured) in found.categories.items()
+        for name, (predicted, measured) in comparison.categories.items()
     }
-    return fill(AgainstJson, found, categories=times)
+    return fill(AgainstJson, comparison, categories=times)

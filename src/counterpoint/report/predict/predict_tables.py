@@ -51,36 +51,36 @@ _BOUNDS: Final = {
 
 def candidates_section(prediction: Prediction) -> Iterator[Section]:
     """Yield the candidates, the best first."""
-    found = prediction.candidates
-    if not found:
+    candidates = prediction.candidates
+    if not candidates:
         return
-    distinct_programs = [candidate for candidate in found if candidate.same_as is None]
+    distinct_programs = [candidate for candidate in candidates if candidate.same_as is None]
     note = "Errors that two schedules share cancel in their difference."
     if sum(candidate.tied for candidate in distinct_programs) > 1:
         within = units.percent(INDIFFERENCE)
         note += f" Tied: the difference may be within {within}, too small to prefer either."
     errors = tuple(
         Fact(candidate.name, candidate.error.sentence, Tone.WARNING)
-        for candidate in found
+        for candidate in candidates
         if candidate.error is not None
     )
     same = tuple(
         Fact("same program", f"{candidate.name}   as {candidate.same_as}")
-        for candidate in found
+        for candidate in candidates
         if candidate.same_as is not None
     )
-    blocks = (_candidates(distinct_programs, found), Prose(note, Tone.QUIET))
+    blocks = (_candidates(distinct_programs, candidates), Prose(note, Tone.QUIET))
     yield Section(
         "Candidates",
-        _counted(found, distinct_programs),
+        _counted(candidates, distinct_programs),
         (*blocks, *(FactList(facts) for facts in (same, errors) if facts)),
     )
 
 
-def _counted(found: Sequence[RankedCandidate], apart: Sequence[RankedCandidate]) -> str:
+def _counted(candidates: Sequence[RankedCandidate], apart: Sequence[RankedCandidate]) -> str:
     """Describe how many candidates there are, in how many rows, and how many rows are tied."""
-    summary = f"{len(found)}"
-    if len(apart) < len(found):
+    summary = f"{len(candidates)}"
+    if len(apart) < len(candidates):
         rows = counted_noun(len(apart), "row")
         summary += f" in {rows} (candidates of the same program share one)"
     if len(apart) > 1:
@@ -94,13 +94,15 @@ def _counted(found: Sequence[RankedCandidate], apart: Sequence[RankedCandidate])
     return summary
 
 
-def _candidates(rows: Sequence[RankedCandidate], found: Sequence[RankedCandidate]) -> TextTable:
+def _candidates(
+    rows: Sequence[RankedCandidate], candidates: Sequence[RankedCandidate]
+) -> TextTable:
     forecasts = [candidate.forecast for candidate in rows]
     steps = [None if it is None else it.step_s * 1e3 for it in forecasts]
-    decimals = units.decimals_of(it.forecast.step_s * 1e3 for it in found if it.forecast)
+    decimals = units.decimals_of(it.forecast.step_s * 1e3 for it in candidates if it.forecast)
     exposed = [None if it.forecast is None else it.exposed_ms for it in rows]
     peaks = [None if it is None else it.memory.peak_bytes for it in forecasts]
-    named = simplest(found)
+    named = simplest(candidates)
     verdicts = [verdict_text(place, candidate, named) for place, candidate in enumerate(rows, 1)]
     return table(
         numbers("", ["-" if it is None else str(at) for at, it in enumerate(forecasts, 1)]),
@@ -250,55 +252,57 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
 
 def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
     """Yield the prediction beside a measurement, or beside an earlier prediction."""
-    found = prediction.against
-    if found is None:
+    against = prediction.against
+    if against is None:
         return
-    warned = [Fact("WARNING", text, Tone.WARNING) for text in found.warnings]
-    label = "there" if found.basis is Basis.PREDICTED else "measured"
+    warned = [Fact("WARNING", text, Tone.WARNING) for text in against.warnings]
+    label = "there" if against.basis is Basis.PREDICTED else "measured"
     facts = [
         *warned,
-        Fact(label, _other(found)),
-        Fact("matched", f"{units.percent(found.matched_share)} of its device time, {found.how}"),
+        Fact(label, _other(against)),
+        Fact(
+            "matched", f"{units.percent(against.matched_share)} of its device time, {against.how}"
+        ),
     ]
-    times = found.categories.values()
+    times = against.categories.values()
     kinds = table(
-        words("category", [*found.categories]),
+        words("category", [*against.categories]),
         numbers("predicted ms", units.column((predicted for predicted, _ in times), 2)),
         numbers(f"{label} ms", units.column((measured for _, measured in times), 2)),
         numbers("off by ms", units.column((each[0] - each[1] for each in times), 2)),
     )
-    rows = found.ops[:top]
-    shown = [name for name in OpTimes.COLUMNS if name != "program" or found.programs > 1]
+    rows = against.ops[:top]
+    shown = [name for name in OpTimes.COLUMNS if name != "program" or against.programs > 1]
     columns = field_columns(OpTimes, rows, shown)
     ops = table(*(replace(it, title=it.title.replace("measured", label)) for it in columns))
-    predicted, measured = units.column([found.compared_ms, found.measured_ms])
-    ratio = units.UNKNOWN if found.ratio is None else f"{found.ratio - 1:+.1%}"
+    predicted, measured = units.column([against.compared_ms, against.measured_ms])
+    ratio = units.UNKNOWN if against.ratio is None else f"{against.ratio - 1:+.1%}"
     summary = f"predicted {predicted} ms, {label} {measured} ms: {ratio}"
-    if found.program_alone:
-        runs = units.milliseconds(found.program_ms)
-        ran = "its program" if found.programs == 1 else f"its {found.programs} programs"
+    if against.program_alone:
+        runs = units.milliseconds(against.program_ms)
+        ran = "its program" if against.programs == 1 else f"its {against.programs} programs"
         summary = f"predicted {predicted} ms, {ran} ran for {runs}: {ratio}"
         step = f"{measured} ms: the rest is host time, which is not predicted"
-        if found.measured_ms is None:
+        if against.measured_ms is None:
             step = "no complete step was recorded"
         facts.append(Fact("step", step))
-    cut = Prose(f"{len(rows)} of {len(found.ops):,} ops, largest difference first", Tone.QUIET)
+    cut = Prose(f"{len(rows)} of {len(against.ops):,} ops, largest difference first", Tone.QUIET)
     yield Section("Against", summary, (FactList(tuple(facts)), kinds, cut, ops))
 
 
-def _other(found: MeasurementComparison) -> str:
-    if found.basis is Basis.PREDICTED:
-        return f"{found.origin}, a saved prediction, not a measurement"
-    return found.origin
+def _other(against: MeasurementComparison) -> str:
+    if against.basis is Basis.PREDICTED:
+        return f"{against.origin}, a saved prediction, not a measurement"
+    return against.origin
 
 
 def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:
     """Yield the instructions that nothing prices, with their assumed bounds."""
-    found = prediction.base.simulation.unpriced
-    if not found:
+    unpriced = prediction.base.simulation.unpriced
+    if not unpriced:
         return
-    rows = found[:top]
+    rows = unpriced[:top]
     instructions = table(*field_columns(UnpricedJson, rows))
-    share = units.percent(min(1.0, sum(unpriced.share for unpriced in found)))
-    summary = f"{len(rows)} of {len(found):,}, at most {share} of the longest step in the range"
+    share = units.percent(min(1.0, sum(each.share for each in unpriced)))
+    summary = f"{len(rows)} of {len(unpriced):,}, at most {share} of the longest step in the range"
     yield Section("Not priced", summary, (instructions,))

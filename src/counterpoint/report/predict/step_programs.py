@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.provenance import provenance
 from counterpoint.report.places import short_path
 
 

@@ -59,39 +59,39 @@ _LEGEND: Final = (
 )
 
 
-def upgrade_document(found: Upgrade, top: int = 10, next_command: str = "") -> Document:
+def upgrade_document(upgrade: Upgrade, top: int = 10, next_command: str = "") -> Document:
     """Return the report, with `top` rows in each table."""
-    sections = [_head(found), _step(found), _changes(found, top)]
-    if found.changes:
-        sections.append(_ops(found, top))
-    if found.is_of_releases:
-        sections.append(_flags(found))
-    if found.tries:
-        sections.append(_tries(found, top))
-    if found.steps:
-        sections.append(_between(found))
+    sections = [_head(upgrade), _step(upgrade), _changes(upgrade, top)]
+    if upgrade.changes:
+        sections.append(_ops(upgrade, top))
+    if upgrade.is_of_releases:
+        sections.append(_flags(upgrade))
+    if upgrade.tries:
+        sections.append(_tries(upgrade, top))
+    if upgrade.steps:
+        sections.append(_between(upgrade))
     return Document(sections=tuple(sections), legend=_LEGEND, next=next_command)
 
 
-def _head(found: Upgrade) -> Section:
+def _head(upgrade: Upgrade) -> Section:
     rows = [
-        Fact("workload", f"{_programs(found.before)}, {found.origin}"),
-        Fact("target", str(found.target)),
-        Fact("A", _release(found.before)),
-        Fact("B", _release(found.after)),
+        Fact("workload", f"{_programs(upgrade.before)}, {upgrade.origin}"),
+        Fact("target", str(upgrade.target)),
+        Fact("A", _release(upgrade.before)),
+        Fact("B", _release(upgrade.after)),
     ]
-    now = _programs(found.after)
-    if now != _programs(found.before):
-        rows.append(Fact("differ", f"with {found.after.name}, a step runs {now}", Tone.WARNING))
-    others = found.other_packages
+    now = _programs(upgrade.after)
+    if now != _programs(upgrade.before):
+        rows.append(Fact("differ", f"with {upgrade.after.name}, a step runs {now}", Tone.WARNING))
+    others = upgrade.other_packages
     if others:
         shown = [
             f"{name} {one or 'none'} and {other or 'none'}" for name, (one, other) in others.items()
         ]
         rows.append(Fact("also differ", some(shown, _PACKAGES), Tone.WARNING))
-    rows += [Fact("note", note, Tone.QUIET) for note in found.notes]
+    rows += [Fact("note", note, Tone.QUIET) for note in upgrade.notes]
     return Section(
-        "Upgrade", f"{found.before.name} to {found.after.name}", (FactList(tuple(rows)),)
+        "Upgrade", f"{upgrade.before.name} to {upgrade.after.name}", (FactList(tuple(rows)),)
     )
 
 
@@ -107,8 +107,8 @@ def _release(side: UpgradeSide) -> str:
     return text if side.name == f"jax {has.jax}" else f"{side.name}: {text}"
 
 
-def _step(found: Upgrade) -> Section:
-    sides = (found.before, found.after)
+def _step(upgrade: Upgrade) -> Section:
+    sides = (upgrade.before, upgrade.after)
     steps = [side.forecast.step_s * _MS for side in sides]
     exposed = [side.forecast.simulation.exposed_s * _MS for side in sides]
     communication = [side.forecast.simulation.communicating_s * _MS for side in sides]
@@ -140,24 +140,24 @@ def _step(found: Upgrade) -> Section:
                 f" {units.size(memory.available_bytes)}"
             )
             blocks.append(Prose(text, Tone.WARNING))
-    return Section("Predicted step", _verdict(found), tuple(blocks))
+    return Section("Predicted step", _verdict(upgrade), tuple(blocks))
 
 
 def _share(before: int | None, after: int | None) -> str:
     return "" if not before or after is None else f"{after / before - 1:+.1%}"
 
 
-def _verdict(found: Upgrade) -> str:
-    if found.is_same_program:
+def _verdict(upgrade: Upgrade) -> str:
+    if upgrade.is_same_program:
         return "both compile to the same program"
-    if found.has_same_ops and found.other_opcodes:
+    if upgrade.has_same_ops and upgrade.other_opcodes:
         return "both take the same time, with different operations"
-    if found.has_same_ops:
+    if upgrade.has_same_ops:
         return "both run the same operations in the same time; only memory differs"
-    reach = found.reach
-    span = f"{found.change:+.1%}, range {reach.low:+.1%} to {reach.high:+.1%}"
-    if found.matters:
-        return f"{found.after.name} is {'slower' if found.change > 0 else 'faster'}: {span}"
+    reach = upgrade.reach
+    span = f"{upgrade.change:+.1%}, range {reach.low:+.1%} to {reach.high:+.1%}"
+    if upgrade.matters:
+        return f"{upgrade.after.name} is {'slower' if upgrade.change > 0 else 'faster'}: {span}"
     return (
         f"too close to call, since a prediction can't resolve less than {INDIFFERENCE:.1%}: {span}"
     )
@@ -167,22 +167,22 @@ def _opcodes(counts: Sequence[tuple[str, int]]) -> str:
     return ", ".join(f"{abs(it)} {'more' if it > 0 else 'fewer'} {name}" for name, it in counts)
 
 
-def _changes(found: Upgrade, top: int) -> Section:
-    if not found.changes:
+def _changes(upgrade: Upgrade, top: int) -> Section:
+    if not upgrade.changes:
         what = "nothing but names"
-        if not found.has_same_ops:
+        if not upgrade.has_same_ops:
             what = "only the time between ops"
-        elif found.other_opcodes:
-            what = f"operations in the same time: {_opcodes(found.other_opcodes)}"
-        elif not found.is_same_program:
+        elif upgrade.other_opcodes:
+            what = f"operations in the same time: {_opcodes(upgrade.other_opcodes)}"
+        elif not upgrade.is_same_program:
             what = "memory only"
         return Section("What changed", what)
-    kinds = found.changes[:top]
-    rest = found.changes[top:]
+    kinds = upgrade.changes[:top]
+    rest = upgrade.changes[top:]
     tail = [
         *([_sum(f"{len(rest)} others", rest)] if rest else []),
-        found.work.idle,
-        found.work.step,
+        upgrade.work.idle,
+        upgrade.work.step,
     ]
     blank = [""] * len(tail)
     made = table(
@@ -191,8 +191,8 @@ def _changes(found: Upgrade, top: int) -> Section:
         numbers("ops B", [*(f"{it.b_ops:,}" for it in kinds), *blank]),
         *field_columns(ChangeJson, [*kinds, *tail]),
     )
-    count = sum(len(it.rows) for it in found.changes)
-    same = len(found.work.ops) - count
+    count = sum(len(it.rows) for it in upgrade.changes)
+    same = len(upgrade.work.ops) - count
     summary = f"{counted_noun(count, 'difference')}; {counted_noun(same, 'op')} as before"
     return Section("What changed", summary, (with_total(made),))
 
@@ -203,10 +203,10 @@ def _sum(what: str, changes: Iterable[StepChangeOfKind | OpChange]) -> PartChang
     return PartChange(what, sum(it.a_ms for it in rows), sum(it.b_ms for it in rows))
 
 
-def _ops(found: Upgrade, top: int) -> Section:
+def _ops(upgrade: Upgrade, top: int) -> Section:
     """Return the largest differences; those that are alike, as in each layer, share a row."""
     alike: defaultdict[tuple[str, ...], list[OpChange]] = defaultdict(list)
-    for change in found.changes:
+    for change in upgrade.changes:
         for row in change.rows:
             alike[_likeness(change.kind, row)].append(row)
     groups = sorted(alike.items(), key=lambda it: -abs(sum(row.difference_ms for row in it[1])))
@@ -250,15 +250,15 @@ def _place(source: str | None, scope: str | None) -> str:
     return short_path(source) if source else scope or ""
 
 
-def _flags(found: Upgrade) -> Section:
+def _flags(upgrade: Upgrade) -> Section:
     rows = [
         Fact(
             "LEFT OUT", f"{side.name} does not accept {it.name}={it.value}: {it.why}", Tone.WARNING
         )
-        for side in (found.before, found.after)
+        for side in (upgrade.before, upgrade.after)
         for it in side.left_out
     ]
-    flags = found.flags
+    flags = upgrade.flags
     if isinstance(flags, Unknown):
         rows.append(Fact("", flags.reason, Tone.QUIET))
         return Section("Flags", "unknown", (FactList(tuple(rows)),))
@@ -302,24 +302,24 @@ def _list_change(before: str, after: str) -> tuple[str, str]:
     return known, " and ".join(texts) or "in another order"
 
 
-def _tries(found: Upgrade, top: int) -> Section:
-    effective = [it for it in found.tries if it.has_effect]
-    same = [it for it in found.tries if it.same_program]
-    little = [it for it in found.tries if not (it.has_effect or it.same_program or it.error)]
-    failed = [it for it in found.tries if it.error is not None]
+def _tries(upgrade: Upgrade, top: int) -> Section:
+    effective = [it for it in upgrade.tries if it.has_effect]
+    same = [it for it in upgrade.tries if it.same_program]
+    little = [it for it in upgrade.tries if not (it.has_effect or it.same_program or it.error)]
+    failed = [it for it in upgrade.tries if it.error is not None]
     blocks: list[Block] = []
     if effective:
         shown = effective[:top]
         blocks.append(
             table(
-                labels(f"with {found.after.name}, and", [it.variant.name for it in shown]),
+                labels(f"with {upgrade.after.name}, and", [it.variant.name for it in shown]),
                 numbers("saves ms", units.differences([_saves(it) for it in shown])),
                 words("range", [_range(it) for it in shown], 1),
                 numbers("undoes", [_undone(it) for it in shown]),
                 words("why tried", [it.why for it in shown], 2),
             )
         )
-    together = next((it for it in found.tries if len(it.flags) > 1), None)
+    together = next((it for it in upgrade.tries if len(it.flags) > 1), None)
     if together is not None:
         line = " ".join(f"--{name}={value}" for name, value in together.flags)
         blocks.append(Prose(f"{together.variant.name}: {line}", Tone.QUIET))
@@ -354,9 +354,9 @@ def _undone(one: FlagTry) -> str:
     return "" if one.undone is None else units.percent(one.undone, 0)
 
 
-def _between(found: Upgrade) -> Section:
-    steps = found.steps
-    moves = {move.after: move for move in found.moves}
+def _between(upgrade: Upgrade) -> Section:
+    steps = upgrade.steps
+    moves = {move.after: move for move in upgrade.moves}
     forecasts = [None if it.side is None else it.side.forecast for it in steps]
     rows = [moves.get(it.version) for it in steps]
     made = table(
@@ -371,7 +371,7 @@ def _between(found: Upgrade) -> Section:
     blocks: list[Block] = [made]
     blocks += [Prose(_failed(it.version, it.error), Tone.WARNING) for it in steps if it.error]
     least = units.percent(LEAST_MOVE)
-    releases = ", ".join(_since(it, [step.version for step in steps]) for it in found.moves)
+    releases = ", ".join(_since(it, [step.version for step in steps]) for it in upgrade.moves)
     summary = (
         f"the step changed in {releases}" if releases else f"none changed it by {least} or more"
     )
@@ -397,14 +397,14 @@ def _largest(changes: Sequence[StepChangeOfKind]) -> str:
     )
 
 
-def next_command(found: Upgrade, source: str | tuple[str, ...]) -> str:
+def next_command(upgrade: Upgrade, source: str | tuple[str, ...]) -> str:
     """Return the command that says more: of the flag that saves most, else of all flags."""
-    if not found.is_of_releases or found.target.tpu is not None:
+    if not upgrade.is_of_releases or upgrade.target.tpu is not None:
         words = [source] if isinstance(source, str) else ["--", *as_typed(source)]
-        target = str(found.target)
+        target = str(upgrade.target)
         return shlex.join(["counterpoint", "predict", "--target", target, "--explain", *words])
-    useful = next((it for it in found.tries if it.helps and len(it.flags) == 1), None)
+    useful = next((it for it in upgrade.tries if it.helps and len(it.flags) == 1), None)
     if useful is not None:
         return shlex.join(["counterpoint", "flags", "show", useful.flags[0][0]])
-    releases = [side.installation.jaxlib for side in (found.before, found.after)]
+    releases = [side.installation.jaxlib for side in (upgrade.before, upgrade.after)]
     return shlex.join(["counterpoint", "flags", "diff", *releases])

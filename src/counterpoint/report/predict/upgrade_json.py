@@ -219,10 +219,10 @@ class UpgradeJson(Result, tag_field="schema", tag="counterpoint.upgrade/1"):
     ]
 
 
-def upgrade_json(found: Upgrade) -> str:
+def upgrade_json(upgrade: Upgrade) -> str:
     """Return the whole result as text."""
-    before, after = _side(found.before), _side(found.after)
-    return json_text(fill(UpgradeJson, found, before=before, after=after))
+    before, after = _side(upgrade.before), _side(upgrade.after)
+    return json_text(fill(UpgradeJson, upgrade, before=before, after=after))
 
 
 def _side(side: UpgradeSide) -> UpgradeSideJson:

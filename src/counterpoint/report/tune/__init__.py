@@ -1,1 +1,1 @@
-"""Reports of a study: a Document, JSON, progress lines, and the bundle of its evidence."""
+"""Reports of a study: a Document, JSON, progress lines, and the bundle of its files."""

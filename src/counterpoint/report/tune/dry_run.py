@@ -143,16 +143,16 @@ def _sets(arm: Arm) -> str:
 
 def _left_out(plan: DryRun, top: int) -> Iterator[Section]:
     """Yield what is left out, grouped by reason, since many share one."""
-    found = plan.space.left_out
-    if not found:
+    left_out = plan.space.left_out
+    if not left_out:
         return
     grouped: dict[str, list[str]] = {}
-    for omitted in found:
+    for omitted in left_out:
         grouped.setdefault(omitted.why, []).append(omitted.name)
     facts = tuple(
         Fact("", f"{some(named, _NAMES)}: {why}") for why, named in list(grouped.items())[:top]
     )
-    yield Section("Left out", f"{len(found)}", (FactList(facts), *_more(len(grouped), top)))
+    yield Section("Left out", f"{len(left_out)}", (FactList(facts), *_more(len(grouped), top)))
 
 
 def _notes(notes: Sequence[str]) -> Iterator[Section]:

@@ -177,17 +177,17 @@ def _spent(ended: int, spent: Spent | None) -> str:
 
 def _best(conclusion: Conclusion) -> str:
     """Return the best arm so far and its gain, without dropped arms; empty before any result."""
-    found = [
+    estimates = [
         (estimate.gain, row.arm.name, estimate)
         for row in conclusion.rows
         if (estimate := row.confirmed or row.raced) is not None
         and not row.arm.is_base
         and estimate.gain == estimate.gain  # NaN: it never ran in a row with the base
     ]
-    if not found:
+    if not estimates:
         return ""
     candidates = [
-        candidate for candidate in found if candidate[2].verdict not in ("slower", "no effect")
+        candidate for candidate in estimates if candidate[2].verdict not in ("slower", "no effect")
     ]
     best = max(candidates, default=None, key=lambda candidate: candidate[0])
     if best is None or best[0] <= 0:

@@ -42,8 +42,8 @@ def headed(text: str, conclusion: Conclusion, directory: Path, arm: Arm) -> str:
     won = conclusion.winner is not None and conclusion.winner.name == arm.name
     origin = conclusion.sentence if won else f"the arm {arm.name}"
     state = "" if conclusion.state == "done" else f" ({conclusion.state}: not final)"
-    found = (f"{origin}{state}", f"counterpoint tune, {directory}", *warnings(conclusion, arm))
-    return _with_comment(text, found)
+    comment = (f"{origin}{state}", f"counterpoint tune, {directory}", *warnings(conclusion, arm))
+    return _with_comment(text, comment)
 
 
 def warnings(conclusion: Conclusion, arm: Arm) -> list[str]:
@@ -84,10 +84,10 @@ def chosen_arm(conclusion: Conclusion, directory: Path, name: str | None) -> Arm
     arms = {row.arm.name: row.arm for row in conclusion.rows}
     # A line of progress shortens a name in the middle.
     pattern = ".+".join(map(re.escape, name.split("\N{HORIZONTAL ELLIPSIS}")))
-    found = [name] if name in arms else [it for it in arms if re.fullmatch(pattern, it)]
-    if len(found) != 1:
-        what = "matches several arms of the study" if found else "no arm of the study has this name"
+    names = [name] if name in arms else [it for it in arms if re.fullmatch(pattern, it)]
+    if len(names) != 1:
+        what = "matches several arms of the study" if names else "no arm of the study has this name"
         raise UsageError(
-            f"--arm {name}: {what}", why=f"its arms are {', '.join(found or arms) or 'none yet'}"
+            f"--arm {name}: {what}", why=f"its arms are {', '.join(names or arms) or 'none yet'}"
         )
-    return arms[found[0]]
+    return arms[names[0]]

@@ -118,7 +118,7 @@ def _spent(conclusion: Conclusion) -> Iterator[DigestLine]:
 
 
 def _ablation(conclusion: Conclusion) -> Iterator[DigestLine]:
-    for found in conclusion.ablation:
-        text = f"without {found.dimension}={found.choice} [{found.basis}]:"
-        loses = f"the winner loses {gain_text(found.loses).removeprefix('+')} of the base's step"
+    for ablated in conclusion.ablation:
+        text = f"without {ablated.dimension}={ablated.choice} [{ablated.basis}]:"
+        loses = f"the winner loses {gain_text(ablated.loses).removeprefix('+')} of the base's step"
         yield DigestLine(f"{text} {loses}", 15, "ablation")

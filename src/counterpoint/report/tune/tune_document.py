@@ -1,4 +1,4 @@
-"""The report of `tune` as a Document: the verdict first, then its evidence, from a Conclusion.
+"""The report of `tune` as a Document: the verdict first, then what it rests on, from a Conclusion.
 
 A gain is the share of the base's step that an arm saves. The report states once whether its figures
 are measured or predicted, and marks each column that differs.
@@ -51,7 +51,7 @@ def tune_document(conclusion: Conclusion, study: Path, top: int, next: str) -> D
     sections += _noise(conclusion.noise)
     sections += _spent(conclusion.spent)
     sections += _settings(conclusion)
-    sections.append(_evidence(conclusion, study))
+    sections.append(_files(conclusion, study))
     measured = conclusion.basis != "predicted"
     return Document(sections=tuple(sections), legend=_LEGEND[measured], next=next)
 
@@ -169,7 +169,7 @@ def settings_lines(settings: Settings) -> Iterator[str]:
     yield from render(settings, SettingsForm.BASH).splitlines()
 
 
-def _evidence(conclusion: Conclusion, study: Path) -> Section:
+def _files(conclusion: Conclusion, study: Path) -> Section:
     trials = conclusion.spent.trials if conclusion.spent else 0
     runs = f"{study}/runs: {counted_noun(trials, 'trial')}, each a Run with logs, steps and modules"
     rows = [
@@ -178,10 +178,10 @@ def _evidence(conclusion: Conclusion, study: Path) -> Section:
         Fact("report", f"{study}/report.json: this report in full"),
         Fact(
             "in one file",
-            f"counterpoint tune show {_word(study)} --bundle evidence.tar.gz",
+            f"counterpoint tune show {_word(study)} --bundle study.tar.gz",
         ),
     ]
-    return Section("Evidence", "", (FactList(tuple(rows)),))
+    return Section("Files", "", (FactList(tuple(rows)),))
 
 
 def _word(path: Path) -> str:

@@ -290,14 +290,14 @@ def _row(row: ArmRow) -> ArmResult:
     )
 
 
-def _estimated(found: GainEstimate | None) -> Estimated | None:
-    if found is None:
+def _estimated(estimate: GainEstimate | None) -> Estimated | None:
+    if estimate is None:
         return None
     pairs = [
         {"row": pair.row + 1, "step_ms": pair.seconds * 1e3, "base_ms": pair.base_seconds * 1e3}
-        for pair in found.pairs
+        for pair in estimate.pairs
     ]
-    return fill(Estimated, found, pairs=pairs)
+    return fill(Estimated, estimate, pairs=pairs)
 
 
 class DimensionPlanned(Result):

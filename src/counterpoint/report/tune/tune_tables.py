@@ -180,8 +180,8 @@ def _reasons(rows: Iterable[ArmRow]) -> Iterator[FactList]:
             groups.setdefault((row.status, _NUMBER.sub("0", row.why)), []).append(row)
     facts = [
         Fact(status, text)
-        for (status, _), found in sorted(groups.items(), key=lambda group: group[0][0] in _QUIET)
-        for text in _reason_lines(found)
+        for (status, _), alike in sorted(groups.items(), key=lambda group: group[0][0] in _QUIET)
+        for text in _reason_lines(alike)
     ]
     if len(facts) > _REASONS:
         more = len(facts) - _REASONS
@@ -195,7 +195,7 @@ def _reason_lines(alike: Iterable[ArmRow]) -> Iterator[str]:
     same: dict[str, list[ArmRow]] = {}
     for row in alike:
         same.setdefault(plain(row.why), []).append(row)
-    texts = [f"{_some_names(found)}: {why}" for why, found in same.items()]
+    texts = [f"{_some_names(alike_rows)}: {why}" for why, alike_rows in same.items()]
     if len(texts) <= _APART:
         yield from texts
         return
@@ -211,18 +211,18 @@ def _some_names(rows: Sequence[ArmRow]) -> str:
 
 def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
     """Yield what the best arm loses without each of its changes."""
-    found = conclusion.ablation
-    if not found:
+    ablations = conclusion.ablation
+    if not ablations:
         return
-    rows = sorted(found, key=lambda ablated: -ablated.loses)
+    rows = sorted(ablations, key=lambda ablated: -ablated.loses)
     changes = table(
         labels("change", [_change(ablated) for ablated in rows]),
         numbers("contributes", [gain_text(ablated.loses) for ablated in rows]),
         words("range", [gain_range_text(_reach(ablated)) for ablated in rows]),
         words("basis", [ablated.basis for ablated in rows]),
     )
-    arms = " and ".join(dict.fromkeys(ablated.arm for ablated in found))
-    how = "" if any(ablated.basis != "predicted" for ablated in found) else ", as predicted"
+    arms = " and ".join(dict.fromkeys(ablated.arm for ablated in ablations))
+    how = "" if any(ablated.basis != "predicted" for ablated in ablations) else ", as predicted"
     summary = f"what {arms} loses without it{how}, as a share of the base's step"
     yield Section("What each change contributes", summary, (changes,))
 

@@ -127,8 +127,8 @@ class Columns:
     def _add_launches(self, rows: Rows) -> None:
         """Add the calls among these events that launched runs."""
         for kind, run, start, duration in cast("list[list[int]]", rows.tolist()):
-            if found := EXECUTE.match(self._kinds[kind].name):
-                self._launches.append((run, found[1], start, duration))
+            if match := EXECUTE.match(self._kinds[kind].name):
+                self._launches.append((run, match[1], start, duration))
 
     def add_executions(self, device: int, rows: Rows) -> None:
         """Add executions of modules, named `module(program id)`."""
@@ -264,8 +264,8 @@ class Columns:
 
     def _map(self, rows: Rows, number: Callable[[EventKind], int]) -> Rows:
         """Return `number` of the kind of each row."""
-        found, code = np.unique(rows[:, KIND], return_inverse=True)
-        numbers = [number(self._kinds[kind]) for kind in cast("list[int]", found.tolist())]
+        kinds, code = np.unique(rows[:, KIND], return_inverse=True)
+        numbers = [number(self._kinds[kind]) for kind in cast("list[int]", kinds.tolist())]
         return np.array(numbers, np.int64)[code]
 
 
@@ -310,8 +310,8 @@ def _said(kind: EventKind) -> tuple[object, ...]:
 
 
 def _count(value: object) -> int | None:
-    found = integer(value)
-    return found if found is not None and 0 <= found < 1 << 32 else None
+    number = integer(value)
+    return number if number is not None and 0 <= number < 1 << 32 else None
 
 
 def _text(value: object) -> str | None:
@@ -416,8 +416,8 @@ def _tells(kinds: list[EventKind], rows: Rows) -> NDArray[np.bool_]:
 def _split(kinds: list[EventKind], rows: Rows) -> dict[Role | DeviceKey, Rows]:
     """Return the rows of each group, in order."""
     numbers: dict[Role | DeviceKey, int] = {}
-    found, code = np.unique(rows[:, KIND], return_inverse=True)
-    groups = [_group(kinds[kind]) for kind in cast("list[int]", found.tolist())]
+    distinct, code = np.unique(rows[:, KIND], return_inverse=True)
+    groups = [_group(kinds[kind]) for kind in cast("list[int]", distinct.tolist())]
     of_kind = np.array([numbers.setdefault(group, len(numbers)) for group in groups], np.int64)
     of_row = of_kind[code]
     by_group = rows[np.argsort(of_row, kind="stable")]

@@ -97,12 +97,12 @@ def _of_thread(
     )
 
 
-def _ended(found: pl.DataFrame) -> pl.DataFrame:
+def _ended(marks: pl.DataFrame) -> pl.DataFrame:
     """Return the ops that a mark ends for certain: nothing else of their name goes on then."""
     change = pl.when("begins").then(1).otherwise(-1)
     alone = pl.col("open") == 1
     return (
-        found.sort("name", "at_ps", "begins", descending=[False, False, True])
+        marks.sort("name", "at_ps", "begins", descending=[False, False, True])
         .with_columns(open=change.cum_sum().over("name"))
         .with_columns(
             ends=pl.col("begins").not_().shift(-1).over("name"),

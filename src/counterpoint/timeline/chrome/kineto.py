@@ -67,13 +67,13 @@ class SentData:
 def sent_data(kind: EventKind) -> SentData | None:
     """Return what a kernel sends; None if the trace does not tell, or if it is no collective."""
     name = kind.sent_by.lower().replace("_", "") if isinstance(kind.sent_by, str) else ""
-    found = next((known for word, known in _KINDS.items() if word in name), None)
+    collective = next((known for word, known in _KINDS.items() if word in name), None)
     into, out, ranks = map(integer, (kind.elements_in, kind.elements_out, kind.group_size))
     size = _size(kind.element_type)
-    if found is None or into is None or out is None or not ranks or size is None:
+    if collective is None or into is None or out is None or not ranks or size is None:
         return None
-    elements = out if found == "all-gather" else into
-    return SentData(found, elements * size, ranks) if elements > 0 else None
+    elements = out if collective == "all-gather" else into
+    return SentData(collective, elements * size, ranks) if elements > 0 else None
 
 
 def _size(element_type: object) -> int | None:

@@ -44,9 +44,9 @@ class TraceMetadata:
     known: Mapping[tuple[str, int], Device]  # by kind and ordinal; empty for several hosts
     notes: tuple[str, ...]
 
-    def devices(self, found: Sequence[Device]) -> tuple[Device, ...]:
+    def devices(self, devices: Sequence[Device]) -> tuple[Device, ...]:
         """Return the devices of the trace, completed with the known chip data."""
-        return tuple(self._known(device) for device in found)
+        return tuple(self._known(device) for device in devices)
 
     def _known(self, device: Device) -> Device:
         known = self.known.get((device.kind, device.ordinal))
@@ -64,7 +64,7 @@ def read_metadata(head: Mapping[str, object]) -> TraceMetadata | None:
         return None
     hosts = _texts(about.get("hosts"))
     devices = [_device(_fields(device)) for device in _list(about.get("devices"))]
-    basis = Basis(found) if (found := about.get("basis")) in list(Basis) else Basis.MEASURED
+    basis = Basis(name) if (name := about.get("basis")) in list(Basis) else Basis.MEASURED
     target = about.get("target")
     if basis is Basis.PREDICTED and "target" not in about and hosts:
         target = Host(name=hosts[0], source="").target

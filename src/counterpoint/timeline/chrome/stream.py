@@ -241,10 +241,10 @@ def _rest(text: str, blocks: Iterator[str]) -> str:
 def _fields_in(text: str) -> Event:
     """Return the fields of an object; empty if the text is none."""
     try:
-        found: object = json.loads(text, strict=False)
+        parsed: object = json.loads(text, strict=False)
     except _UNREADABLE:
         return {}
-    return cast(Event, found) if isinstance(found, dict) else {}
+    return cast(Event, parsed) if isinstance(parsed, dict) else {}
 
 
 def _find_list(window: _Window) -> int:

@@ -37,7 +37,7 @@ def find_offsets(
     is the median difference between the ends of collectives in which every device takes part;
     deviations from that median show how certain it is.
     """
-    found = (
+    differences = (
         shared_ends(spans, ops, runs, hosts)
         .group_by("host")
         .agg(
@@ -48,7 +48,9 @@ def find_offsets(
     )
     return {
         host: Offset(round(ps), round(spread), count)
-        for host, ps, spread, count in found.select("host", "ps", "spread", "collectives").rows()
+        for host, ps, spread, count in differences.select(
+            "host", "ps", "spread", "collectives"
+        ).rows()
     }
 
 
@@ -189,11 +191,11 @@ def _sequences(spans: pl.DataFrame, ops: pl.DataFrame, hosts: list[int]) -> dict
     )
     # A name may have the number of bytes behind it, where the profile tells it.
     named = wanted.select("row", name=pl.col("name").str.extract(r"^([^ (]+)"))
-    found = spans.join(named, left_on="op", right_on="row").with_columns(
+    collectives = spans.join(named, left_on="op", right_on="row").with_columns(
         host=pl.col("device").replace_strict(dict(enumerate(hosts)), return_dtype=pl.Int64),
         end_ps=pl.col("start_ps") + pl.col("dur_ps"),
     )
-    of_one = found.filter(pl.col("device") == pl.col("device").min().over("host"))
+    of_one = collectives.filter(pl.col("device") == pl.col("device").min().over("host"))
     return {
         int(str(host)): (own["name"].to_numpy().astype(str), own["end_ps"].to_numpy())
         for (host,), own in of_one.sort("end_ps").group_by("host", maintain_order=True)
@@ -332,15 +334,15 @@ def _members(timeline: Timeline, ops: pl.DataFrame) -> dict[int, dict[int, int]]
     """Return the replica group of each device, per collective."""
     devices = timeline.devices
     order = sorted(range(len(devices)), key=lambda i: (devices[i].host, devices[i].ordinal))
-    found: dict[int, dict[int, int]] = {}
+    members: dict[int, dict[int, int]] = {}
     for op in ops.unique("collective", keep="first", maintain_order=True).iter_rows(named=True):
         size = op["group_size"]
         if size is None or size == len(devices):
             # All devices, or unknown.
-            found[op["collective"]] = dict.fromkeys(order, 0)
+            members[op["collective"]] = dict.fromkeys(order, 0)
         else:
-            found[op["collective"]] = _by_device_groups(timeline, op, order)
-    return found
+            members[op["collective"]] = _by_device_groups(timeline, op, order)
+    return members
 
 
 def _by_device_groups(timeline: Timeline, op: dict[str, Any], order: list[int]) -> dict[int, int]:

@@ -21,7 +21,7 @@ from counterpoint.core import Basis, InputError
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.core.threads import on_threads
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.reader import program_digest
+from counterpoint.hlo.reader import program_hash
 from counterpoint.timeline.dependents import ended_before_use
 from counterpoint.timeline.hosts.alignment import Offset, find_offsets, shared_time, step_ends
 from counterpoint.timeline.hosts.consistency import (
@@ -66,7 +66,7 @@ from counterpoint.timeline.recording import (
     without_idle_devices,
     zero_of,
 )
-from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, find_runs, number_runs
+from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, RunsOfSpans, find_runs, number_runs
 from counterpoint.timeline.steps import dominant, find_steps
 
 _BLOCK: Final = 1 << 16
@@ -115,10 +115,10 @@ class Gathered:
 
     def shared(self, program: EmbeddedProgram) -> EmbeddedProgram:
         """Return the first program with the same HLO, so that ranks share one parsed Program."""
-        stored = program.digest or sha256(program.load()).digest()
+        stored = program.content_hash or sha256(program.load()).digest()
         known = self._hlo.get(stored)
         if known is None:
-            known = self._hlo.setdefault(program_digest(program.load()), program)
+            known = self._hlo.setdefault(program_hash(program.load()), program)
             self._hlo[stored] = known
         return known
 
@@ -128,14 +128,14 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
 
     Copies of a host are skipped; `alone`: there is no other host.
     """
-    origin = summarize_recording(recording, alone=alone)
-    require_same_kind(gathered.hosts, origin)
-    if copied := copy_note(gathered.hosts, origin):
+    summary = summarize_recording(recording, alone=alone)
+    require_same_kind(gathered.hosts, summary)
+    if copied := copy_note(gathered.hosts, summary):
         gathered.notes.append(copied)
         return
     host = len(gathered.hosts)
-    gathered.hosts.append(origin)
-    recording = on_clock_of(gathered.hosts[0], origin, without_idle_devices(recording))
+    gathered.hosts.append(summary)
+    recording = on_clock_of(gathered.hosts[0], summary, without_idle_devices(recording))
     recording = distinguish_programs(recording)
     keys = program_order(recording)
     index_of = identify(gathered.programs, recording, keys, host, gathered.shared)
@@ -143,23 +143,23 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
         gathered.hosts_of_program.setdefault(index, set()).add(host)
 
     def programs(frame: pl.DataFrame) -> NDArray[np.int32]:
-        found = [index_of.get(key or "", NO_PROGRAM) for key in program_keys(frame)]
-        return np.array(found, np.int32)
+        indices = [index_of.get(key or "", NO_PROGRAM) for key in program_keys(frame)]
+        return np.array(indices, np.int32)
 
     op_program = programs(recording.ops)
-    found = find_runs(
+    runs = find_runs(
         recording,
         op_program,
         programs(recording.executions),
         _entry_positions(gathered, recording, op_program, host),
     )
-    claimed = assign_programs(recording.ops, op_program, recording.spans["op"].to_numpy(), found)
+    claimed = assign_programs(recording.ops, op_program, recording.spans["op"].to_numpy(), runs)
     owners = claimed.programs.tolist()
     rows_by_start = _rows_by_start(recording.spans)
     if all(device.kind == "cpu" for device in recording.devices):
         lasts = ended_before_use(
             recording.spans.with_columns(op=pl.Series(claimed.op_of_span)),
-            found.run_of,
+            runs.run_of,
             claimed.ops,
             owners,
             lambda index: gathered.hlo(index, host),
@@ -173,7 +173,7 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
         lambda index: gathered.build(index, host),
         lambda new: describe_ops(claimed.ops, owners, lambda index: gathered.hlo(index, host), new),
     )
-    _append_spans(gathered, recording, row_of, claimed.op_of_span, found, rows_by_start)
+    _append_spans(gathered, recording, row_of, claimed.op_of_span, runs, rows_by_start)
     _append_markers(gathered, recording, host)
     _append_host(gathered, recording, host)
     _append_transfers(gathered, recording, host)
@@ -184,7 +184,7 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
     gathered.notes += recording.notes
     gathered.devices += [replace(device, host=host) for device in recording.devices]
     gathered.lines += recording.lines
-    gathered.run_count += len(found.runs)
+    gathered.run_count += len(runs.runs)
 
 
 def _rows_by_start(spans: pl.DataFrame) -> dict[int, NDArray[np.int64]]:
@@ -207,7 +207,7 @@ def _append_spans(
     recording: Recording,
     row_of: NDArray[np.uint32],
     op_of_span: NDArray[np.uint32],
-    found: FoundRuns,
+    runs: RunsOfSpans,
     rows_by_start: Mapping[int, NDArray[np.int64]],
 ) -> None:
     """Append a host's spans by device and start; hosts follow each other."""
@@ -215,7 +215,7 @@ def _append_spans(
     given: dict[str, NDArray[Any]] = {
         name: recording.spans[name].to_numpy() for name in SPANS if name != "run"
     }
-    given |= {"op": op_of_span, "run": found.run_of}
+    given |= {"op": op_of_span, "run": runs.run_of}
     ordered = {name: np.empty_like(column) for name, column in given.items()}
 
     def put(rows: NDArray[np.int64], first: int) -> None:
@@ -232,7 +232,7 @@ def _append_spans(
     ordered["device"] += np.uint16(first_device)
     ordered["line"] += np.uint32(len(gathered.lines))
     gathered.spans.append(_span_table(ordered, gathered.run_count))
-    gathered.runs.append(found.runs.with_columns(pl.col("device") + first_device))
+    gathered.runs.append(runs.runs.with_columns(pl.col("device") + first_device))
 
 
 def _span_table(columns: dict[str, NDArray[Any]], first_run: int) -> pl.DataFrame:
@@ -350,7 +350,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
     names = [entry.name for entry in gathered.programs]
     host_of_device = [device.host for device in gathered.devices]
     messages += _host_notes(gathered, dominant(tables.runs))
-    found = find_steps(
+    numbered = find_steps(
         tables.runs,
         names,
         tables.markers,
@@ -360,8 +360,8 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         roles=ProgramRoles(tables.ops, lambda program: _any_hlo(gathered, program)),
     )
     if not len(tables.runs):
-        found = replace(found, steps=_in_common(found.steps, tables, host_of_device))
-    messages += _uneven(tables.runs, names, found.program, matched_by)
+        numbered = replace(numbered, steps=_in_common(numbered.steps, tables, host_of_device))
+    messages += _uneven(tables.runs, names, numbered.program, matched_by)
     return Timeline(
         basis=basis,
         inputs=tuple(inputs),
@@ -371,16 +371,16 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         programs=tuple(gathered.programs),
         ops=without_false_forward(tables.ops),
         spans=tables.spans,
-        runs=tables.runs.with_columns(step=found.step_of_run).select(*RUNS).cast({**RUNS}),
-        steps=found.steps,
-        step_rule=found.rule,
-        step_program=found.program,
+        runs=tables.runs.with_columns(step=numbered.step_of_run).select(*RUNS).cast({**RUNS}),
+        steps=numbered.steps,
+        step_rule=numbered.rule,
+        step_program=numbered.program,
         host_events=tables.host_events,
         transfers=tables.transfers.sort("host", "start_ps"),
         memory=tables.memory.sort("device", "start_ps", maintain_order=True),
         host_names=tuple(gathered.names),
         environment=gathered.hosts[0].environment if gathered.hosts else {},
-        notes=tuple(dict.fromkeys([*messages, *found.notes])),
+        notes=tuple(dict.fromkeys([*messages, *numbered.notes])),
         truncated=any(host.truncated for host in gathered.hosts),
         target=gathered.hosts[0].target if gathered.hosts else None,
         predicted_range=gathered.hosts[0].predicted_range if gathered.hosts else None,
@@ -414,17 +414,17 @@ def _host_notes(gathered: Gathered, program: int | None) -> list[str]:
     return notes + other_times([(host.source, host.interval_ns) for host in gathered.hosts])
 
 
-def _hosts(origins: Sequence[RecordingSummary]) -> list[Host]:
+def _hosts(summaries: Sequence[RecordingSummary]) -> list[Host]:
     """Return hosts by name; several processes of one machine are distinguished by number."""
-    shared = Counter(origin.host for origin in origins)
+    shared = Counter(summary.host for summary in summaries)
     met: Counter[str] = Counter()
     hosts: list[Host] = []
-    for origin in origins:
-        name = f"{origin.host} #{met[origin.host]}" if shared[origin.host] > 1 else origin.host
-        met[origin.host] += 1
-        zero = zero_of(origins[0], origin)
-        told = origin.tells_host
-        hosts.append(Host(name=name, source=origin.source, zero_ns=zero, is_recorded=told))
+    for summary in summaries:
+        name = f"{summary.host} #{met[summary.host]}" if shared[summary.host] > 1 else summary.host
+        met[summary.host] += 1
+        zero = zero_of(summaries[0], summary)
+        told = summary.tells_host
+        hosts.append(Host(name=name, source=summary.source, zero_ns=zero, is_recorded=told))
     return hosts
 
 
@@ -487,7 +487,7 @@ def _matched(tables: _Tables, gathered: Gathered) -> tuple[_Tables, str]:
         tables.markers,
         step_ends(tables.spans, tables.ops, tables.runs, hosts, program),
         hosts,
-        one_origin=all(host.zero_ns is not None for host in gathered.hosts),
+        clocks_agree=all(host.zero_ns is not None for host in gathered.hosts),
     )
     return replace(tables, runs=runs), matched_by
 
@@ -516,11 +516,11 @@ def _with_offsets(hosts: list[Host], offsets: dict[int, Offset]) -> tuple[list[H
     aligned = [
         replace(
             host,
-            clock_offset_ps=found.ps,
-            clock_spread_ps=found.spread_ps,
-            zero_ns=None if host.zero_ns is None else host.zero_ns + (found.ps or 0) // 1000,
+            clock_offset_ps=aligned_by.ps,
+            clock_spread_ps=aligned_by.spread_ps,
+            zero_ns=None if host.zero_ns is None else host.zero_ns + (aligned_by.ps or 0) // 1000,
         )
-        if (found := offsets.get(index))
+        if (aligned_by := offsets.get(index))
         else host
         for index, host in enumerate(hosts)
     ]

@@ -73,8 +73,8 @@ def absent_ranks(ranks: Sequence[tuple[int, int] | None]) -> list[str]:
 
 def _missing(names: list[str], count: int) -> list[str]:
     """Return the missing names, if hosts are numbered consecutively."""
-    found = [_NUMBER.match(name) for name in names]
-    parts = [(match[1], match[2], match[3]) for match in found if match is not None]
+    matches = [_NUMBER.match(name) for name in names]
+    parts = [(match[1], match[2], match[3]) for match in matches if match is not None]
     if len(parts) < len(names) or len({(head, tail) for head, _, tail in parts}) > 1:
         return []
     head, digits, tail = parts[0]
@@ -178,15 +178,15 @@ def suspect_copies(hosts: Sequence[RecordingSummary]) -> list[str]:
 
 def require_same_kind(hosts: Sequence[RecordingSummary], new: RecordingSummary) -> None:
     """Raise if GPU and TPU profiles, or measured and predicted ones, are mixed."""
-    kinds = {device.kind: origin.source for origin in (*hosts, new) for device in origin.devices}
+    kinds = {device.kind: host.source for host in (*hosts, new) for device in host.devices}
     if len(kinds) > 1:
-        found = ", ".join(f"{kind} in {source}" for kind, source in sorted(kinds.items()))
+        named = ", ".join(f"{kind} in {source}" for kind, source in sorted(kinds.items()))
         raise InputError(
-            f"these profiles are not of one run: {found}",
+            f"these profiles are not of one run: {named}",
             why="several profiles are read as the hosts of one run",
             next="explain each separately",
         )
-    bases = {origin.basis: origin.source for origin in (*hosts, new)}
+    bases = {host.basis: host.source for host in (*hosts, new)}
     if len(bases) > 1:
         predicted = bases[Basis.PREDICTED]
         measured = next(source for basis, source in bases.items() if basis is not Basis.PREDICTED)
@@ -240,5 +240,5 @@ def _main_programs(runs: pl.DataFrame, devices: Sequence[Device]) -> list[int]:
     """Return the program with most device time of each host on which any is known."""
     host = np.array([device.host for device in devices], dtype=np.int64)
     by_host = host[runs["device"].to_numpy()] if len(runs) else host[:0]
-    found = (dominant(runs.filter(by_host == one)) for one in np.unique(by_host))
-    return [program for program in found if program is not None]
+    programs = (dominant(runs.filter(by_host == one)) for one in np.unique(by_host))
+    return [program for program in programs if program is not None]

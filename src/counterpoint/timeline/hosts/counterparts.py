@@ -59,21 +59,21 @@ class Shifts:
 LAST: Final = "in their order, backward from the last"
 
 
-def find_shifts(hosts: dict[int, HostRuns], *, one_origin: bool) -> Shifts:
+def find_shifts(hosts: dict[int, HostRuns], *, clocks_agree: bool) -> Shifts:
     """Match the runs of each host with those of the first.
 
-    `one_origin` is true if the clocks roughly agree.
+    `clocks_agree`: roughly, so that runs can be matched by their times.
     """
     first = next(iter(hosts))
     for told_by, numbers in (
         ("run ids", {host: runs.key for host, runs in hosts.items()}),
         ("step numbers", {host: runs.step for host, runs in hosts.items()}),
     ):
-        found = {
+        by_number = {
             host: _by_number(hosts[first].index, numbers[first], runs.index, numbers[host])
             for host, runs in hosts.items()
         }
-        known = {host: shift for host, shift in found.items() if shift is not None}
+        known = {host: shift for host, shift in by_number.items() if shift is not None}
         if len(known) == len(hosts):
             return Shifts(known, told_by)
     by_sequence = {host: _by_sequence(hosts[first], runs) for host, runs in hosts.items()}
@@ -81,7 +81,7 @@ def find_shifts(hosts: dict[int, HostRuns], *, one_origin: bool) -> Shifts:
     if len(known) == len(hosts):
         return Shifts(known, "the sequence of collectives")
     counts = {len(runs.index) for runs in hosts.values()}
-    if one_origin and len(counts) > 1:
+    if clocks_agree and len(counts) > 1:
         by_clock = {host: _by_clock(hosts[first], runs) for host, runs in hosts.items()}
         known = {host: shift for host, shift in by_clock.items() if shift is not None}
         if len(known) == len(hosts):
@@ -135,12 +135,12 @@ def _by_clock(first: HostRuns, own: HostRuns) -> int | None:
 def _overlaps(first: Longs, own: Longs) -> list[tuple[int, Longs, Longs]]:
     """Return each shift at which enough runs have a counterpart, with the rows of those runs."""
     enough = max(_FEWEST, int(np.ceil(_SHARED * min(len(first), len(own)))))
-    found: list[tuple[int, Longs, Longs]] = []
+    overlaps: list[tuple[int, Longs, Longs]] = []
     for shift in range(int(first[0] - own[-1]), int(first[-1] - own[0]) + 1):
         _, first_rows, own_rows = np.intersect1d(first, own + shift, return_indices=True)
         if len(first_rows) >= enough:
-            found.append((shift, first_rows, own_rows))
-    return found
+            overlaps.append((shift, first_rows, own_rows))
+    return overlaps
 
 
 def match_hosts(
@@ -150,7 +150,7 @@ def match_hosts(
     ends: pl.DataFrame,
     host_of_device: Sequence[int],
     *,
-    one_origin: bool,
+    clocks_agree: bool,
 ) -> tuple[pl.DataFrame, str]:
     """Return the runs with the same `index` for counterparts, and how they were matched.
 
@@ -166,7 +166,7 @@ def match_hosts(
         )
         for host in program_runs["host"].unique().sort().to_list()
     }
-    shifts = find_shifts(hosts, one_origin=one_origin)
+    shifts = find_shifts(hosts, clocks_agree=clocks_agree)
     by_host = shifts.by_host
     least = min(int(own.index[0]) + by_host[host] for host, own in hosts.items())
     shift = of_host.replace_strict(by_host, default=0, return_dtype=pl.Int64) - least

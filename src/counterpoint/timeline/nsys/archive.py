@@ -86,15 +86,17 @@ class Archive:
 
     def programs(self, rank: str | None) -> dict[str, EmbeddedProgram]:
         """Return a rank's optimized modules by program id; each is decompressed on first use."""
-        found: dict[str, EmbeddedProgram] = {}
+        programs: dict[str, EmbeddedProgram] = {}
         for name in sorted(self._names):
             match = _HLO.match(name)
             if match and match[4] in (None, rank):
                 data = self._read(name)
                 load = self._loader(name, data) if match[3] else _constant(data)
-                digest = sha256(data).digest()
-                found[str(int(match[1]))] = EmbeddedProgram(match[2], load, digest=digest)
-        return found
+                content_hash = sha256(data).digest()
+                programs[str(int(match[1]))] = EmbeddedProgram(
+                    match[2], load, content_hash=content_hash
+                )
+        return programs
 
     def chip(self, rank: str | None) -> str | None:
         """Return the GPU that XLA compiled for, as it names it; None if no module's dump says."""
@@ -103,8 +105,8 @@ class Archive:
             if match and match[2] in (None, rank):
                 data = self._read(name)
                 text = unpack(data, f"{self.source}: {name}") if match[1] else data
-                found = _DESCRIPTION.search(text)
-                return found[1].decode(errors="replace") if found else None
+                description = _DESCRIPTION.search(text)
+                return description[1].decode(errors="replace") if description else None
         return None
 
     def broken(self, name: str, why: str) -> InputError:

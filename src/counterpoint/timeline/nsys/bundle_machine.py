@@ -130,14 +130,14 @@ def _described(archive: Archive, rank: str | None) -> list[tuple[DeviceIds | Non
     }
     if not archive.has(DEVICES, rank):
         return []
-    found: list[tuple[DeviceIds | None, Device]] = []
+    devices: list[tuple[DeviceIds | None, Device]] = []
     for name, number, chip, bandwidth in _columns(archive, DEVICES, rank, wanted, keep=True).rows():
         place = parse_device_ids(name or "")
         ordinal = place.local_id if place else number
         if ordinal is not None:
             peak = bandwidth if bandwidth and 0 < bandwidth < math.inf else None
-            found.append((place, Device(ordinal=ordinal, kind="gpu", chip=chip, peak_bytes=peak)))
-    return found
+            devices.append((place, Device(ordinal=ordinal, kind="gpu", chip=chip, peak_bytes=peak)))
+    return devices
 
 
 def _devices(

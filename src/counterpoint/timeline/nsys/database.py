@@ -80,11 +80,11 @@ class Database:
             )
             for columns in self._batches(table, present, schema)
         ]
-        found = (
+        whole = (
             pl.concat(batches) if batches else pl.DataFrame(schema={n: schema[n] for n in present})
         )
         absent = [pl.lit(None, schema[name]).alias(name) for name in schema if name not in present]
-        return found.with_columns(absent).select(*schema)
+        return whole.with_columns(absent).select(*schema)
 
     def _batches(
         self, table: str, columns: Sequence[str], schema: Mapping[str, type[pl.DataType]]

@@ -87,9 +87,9 @@ def _within_module(
     nesting: Nesting, is_thunk: NDArray[np.bool_], is_module: NDArray[np.bool_]
 ) -> Longs:
     """Return the thunk around each range, without looking beyond the module it belongs to."""
-    found = nearest(nesting.parent, is_thunk | is_module)
-    within = (found != OUTSIDE) & is_thunk[found] if len(found) else is_thunk
-    return np.where(within, found, OUTSIDE)
+    ancestor = nearest(nesting.parent, is_thunk | is_module)
+    within = (ancestor != OUTSIDE) & is_thunk[ancestor] if len(ancestor) else is_thunk
+    return np.where(within, ancestor, OUTSIDE)
 
 
 def link(
@@ -158,8 +158,8 @@ def _node_thunks(
         if step["origin"].null_count() == len(step):
             break
         wanted = step.select("pid", node=pl.coalesce("origin", "node"))
-    found = wanted.join(
+    node_rows = wanted.join(
         first.select(*keys, "thunk", "module"), on=keys, how="left", maintain_order="left"
     ).fill_null(OUTSIDE)
-    thunk, node_module = found["thunk"].to_numpy(), found["module"].to_numpy()
+    thunk, node_module = node_rows["thunk"].to_numpy(), node_rows["module"].to_numpy()
     return np.where((thunk != launch) & (node_module == module), thunk, OUTSIDE)

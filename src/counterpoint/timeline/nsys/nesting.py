@@ -43,19 +43,21 @@ class Nesting:
         is_edge = order < edges
         last = np.maximum.accumulate(np.where(is_edge, np.arange(len(order)), 0))
         edge = order[last]
-        found = np.empty(len(times), np.int64)
-        found[order] = np.where(edge < edges, self.edge_range[np.minimum(edge, edges - 1)], OUTSIDE)
-        return self._checked(found[edges:], thread, time)
+        innermost = np.empty(len(times), np.int64)
+        innermost[order] = np.where(
+            edge < edges, self.edge_range[np.minimum(edge, edges - 1)], OUTSIDE
+        )
+        return self._checked(innermost[edges:], thread, time)
 
-    def _checked(self, found: Longs, thread: Longs, time: Longs) -> Longs:
+    def _checked(self, innermost: Longs, thread: Longs, time: Longs) -> Longs:
         """Discard ranges that cross instead of nesting, and ranges of other threads."""
         holds = (
-            (found != OUTSIDE)
-            & (self.thread[found] == thread)
-            & (self.start[found] <= time)
-            & (time < self.end[found])
+            (innermost != OUTSIDE)
+            & (self.thread[innermost] == thread)
+            & (self.start[innermost] <= time)
+            & (time < self.end[innermost])
         )
-        return np.where(holds, found, OUTSIDE)
+        return np.where(holds, innermost, OUTSIDE)
 
 
 def nest(thread: Longs, start: Longs, end: Longs) -> Nesting:
@@ -99,8 +101,8 @@ def _above(depth: Longs) -> Longs:
     key = depth * count + np.arange(count)
     keys = np.sort(key)
     at = np.searchsorted(keys, key - count) - 1
-    found = keys[at]
-    return np.where((at >= 0) & (found // count == depth - 1), found % count, OUTSIDE)
+    last = keys[at]
+    return np.where((at >= 0) & (last // count == depth - 1), last % count, OUTSIDE)
 
 
 def nearest(parent: Longs, wanted: NDArray[np.bool_]) -> Longs:
@@ -115,5 +117,5 @@ def nearest(parent: Longs, wanted: NDArray[np.bool_]) -> Longs:
         if (further == hop).all():
             break
         hop = further
-    found = hop[:count]
-    return np.where(found == nowhere, OUTSIDE, found)
+    ancestor = hop[:count]
+    return np.where(ancestor == nowhere, OUTSIDE, ancestor)

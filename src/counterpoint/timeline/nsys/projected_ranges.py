@@ -90,8 +90,10 @@ def parents(ranges: pl.DataFrame) -> tuple[Longs, int]:
         return np.zeros(0, np.int64), 0
     wanted = ranges["parent"].fill_null(-1).to_numpy()
     at = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
-    found = (distinct[at] == wanted) & (count[at] == 1) & ranges["parent"].is_not_null().to_numpy()
-    rows = np.where(found, first[at], OUTSIDE)
+    is_known = (
+        (distinct[at] == wanted) & (count[at] == 1) & ranges["parent"].is_not_null().to_numpy()
+    )
+    rows = np.where(is_known, first[at], OUTSIDE)
     return _without_circles(rows), int((count > 1).sum())
 
 

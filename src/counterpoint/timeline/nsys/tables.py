@@ -21,24 +21,24 @@ _MOST_LINES: Final = 1 << 16
 class ReportClock:
     """The file's time that becomes time zero of a Recording."""
 
-    origin_ns: int
+    zero_ns: int
 
     def sane(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows with possible times: not before the origin, no negative durations."""
+        """Return the rows with possible times: not before time 0, no negative durations."""
         start, end = pl.col("start"), pl.col("end")
-        latest = self.origin_ns + _LONGEST_NS
-        return frame.filter((start >= self.origin_ns) & (end >= start) & (end <= latest))
+        latest = self.zero_ns + _LONGEST_NS
+        return frame.filter((start >= self.zero_ns) & (end >= start) & (end <= latest))
 
     def picoseconds(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Convert `start` and `end` to start_ps and dur_ps."""
         return frame.with_columns(
-            start_ps=(pl.col("start") - self.origin_ns) * 1000,
+            start_ps=(pl.col("start") - self.zero_ns) * 1000,
             dur_ps=(pl.col("end") - pl.col("start")) * 1000,
         )
 
 
 def find_clock(*frames: pl.DataFrame) -> ReportClock:
-    """Return the file's own origin if its times fit, since other hosts of the run may share it.
+    """Return the file's own time 0 if its times fit, since other hosts of the run may share it.
 
     Nanoseconds of a clock that started when the machine booted don't fit in 64 bits as picoseconds
     after 106 days; then the earliest time in the file becomes time zero.

@@ -82,12 +82,12 @@ def host_name(hostname: str | None, places: Sequence[DeviceIds]) -> str | None:
 
 def variables(assignments: Iterable[str]) -> dict[str, str]:
     """Return the settings among `NAME=value` texts; nsys quotes those it sets itself."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for assignment in assignments:
         match = _VARIABLE.match(assignment)
         if match and not _SECRET.search(match[1]):
-            found[match[1]] = match[2].removeprefix('"').removesuffix('"')
-    return found
+            settings[match[1]] = match[2].removeprefix('"').removesuffix('"')
+    return settings
 
 
 def _pairs(database: Database, table: str) -> dict[str, str]:
@@ -185,14 +185,16 @@ def _gpus(database: Database) -> dict[int, tuple[str | None, int | None]]:
 def _gpu_of_cuda_device(database: Database) -> dict[tuple[int | None, int], int]:
     """Return the GPU of a process's CUDA device; key (None, device) if all processes agree."""
     rows = database.read(_CUDA_DEVICES, ("gpuId", "cudaId", "pid")).rows()
-    found: dict[tuple[int | None, int], int] = {}
+    gpu_of_device: dict[tuple[int | None, int], int] = {}
     claims: dict[int, set[int]] = {}
     for gpu, cuda, pid in rows:
         if gpu is not None and cuda is not None:
             claims.setdefault(cuda, set()).add(gpu)
             if pid is not None:
-                found[pid, cuda] = gpu
-    return found | {(None, cuda): min(gpus) for cuda, gpus in claims.items() if len(gpus) == 1}
+                gpu_of_device[pid, cuda] = gpu
+    return gpu_of_device | {
+        (None, cuda): min(gpus) for cuda, gpus in claims.items() if len(gpus) == 1
+    }
 
 
 def _plain_pid(global_pid: int | None) -> int | None:

@@ -186,11 +186,11 @@ def _manifest(path: Path) -> TimelineManifest:
     content: Any = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
     if not isinstance(content, dict) or "format" not in content:
         raise ValueError(f"{MANIFEST} is not a Timeline's manifest: it has no format")
-    found = cast("dict[str, object]", content)
-    if found["format"] != FORMAT:
-        raise ValueError(f"its format is {found['format']!r}, this version reads {FORMAT!r}")
+    fields = cast("dict[str, object]", content)
+    if fields["format"] != FORMAT:
+        raise ValueError(f"its format is {fields['format']!r}, this version reads {FORMAT!r}")
     try:
-        manifest = from_plain(TimelineManifest, found)
+        manifest = from_plain(TimelineManifest, fields)
     except RecordError as misfit:
         raise ValueError(f"{MANIFEST}: {misfit}") from None
     check_manifest(manifest)
@@ -200,13 +200,15 @@ def _manifest(path: Path) -> TimelineManifest:
 def _table(path: Path, schema: Schema, later: Sequence[str] = ()) -> pl.DataFrame:
     """Read the schema's columns and check their types; the `later` ones may be missing."""
     try:
-        found = pl.read_parquet_schema(path)
-        schema = {name: kind for name, kind in schema.items() if name in found or name not in later}
+        stored = pl.read_parquet_schema(path)
+        schema = {
+            name: kind for name, kind in schema.items() if name in stored or name not in later
+        }
         for name, kind in schema.items():
-            if name not in found:
+            if name not in stored:
                 raise ValueError(f"{path.name} has no column {name}")
-            if found[name] != kind:
-                raise ValueError(f"{path.name}: column {name} is {found[name]}, not {kind()}")
+            if stored[name] != kind:
+                raise ValueError(f"{path.name}: column {name} is {stored[name]}, not {kind()}")
         return pl.read_parquet(path, columns=list(schema))
     except _POLARS as failure:
         raise ValueError(f"{path.name}: {_reason(failure)}") from None
@@ -290,11 +292,11 @@ def _loader(path: Path, program: int, host: int) -> Callable[[], bytes]:
     def load() -> bytes:
         own_row = (pl.col("program") == program) & (pl.col("host") == host)
         try:
-            found = pl.scan_parquet(path).filter(own_row).select("proto").collect().item()
+            proto = pl.scan_parquet(path).filter(own_row).select("proto").collect().item()
         except (OSError, *_POLARS) as failure:
             raise _not_whole(path.parent, f"{path.name}: {_reason(failure)}") from None
-        if not isinstance(found, bytes):
+        if not isinstance(proto, bytes):
             raise _not_whole(path.parent, f"{path.name}: program {program} has no HLO")
-        return found
+        return proto
 
     return load

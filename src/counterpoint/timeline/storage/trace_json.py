@@ -35,7 +35,7 @@ _AT_A_TIME: Final = 1 << 15
 def json_blocks(
     processes: Iterable[TraceProcess],
     tracks: Iterable[Track],
-    origin_ps: int,
+    zero_ps: int,
     about: Mapping[str, object],
 ) -> Iterator[bytes]:
     """Yield the text of the trace piece by piece."""
@@ -47,7 +47,7 @@ def json_blocks(
         separator = ",\n"
     for track in tracks:
         yield (separator + _describe(track)).encode()
-        for events in _slices(track, origin_ps):
+        for events in _slices(track, zero_ps):
             yield (separator + separator.join(events)).encode()
     yield b"]}\n"
 
@@ -64,7 +64,7 @@ def _describe(what: TraceProcess | Track) -> str:
     return f"{_compact(named)},\n{_compact(placed)}"
 
 
-def _slices(track: Track, origin_ps: int) -> Iterator[list[str]]:
+def _slices(track: Track, zero_ps: int) -> Iterator[list[str]]:
     """Yield the complete events of a track in batches; times are whole nanoseconds, rounded down.
 
     Perfetto rounds the start and the length of an event to nanoseconds separately. With picoseconds
@@ -74,8 +74,8 @@ def _slices(track: Track, origin_ps: int) -> Iterator[list[str]]:
     head = f'{{"ph":"X","pid":{track.pid},"tid":{track.tid},"ts":'
     for first in range(0, len(track.start_ps), _AT_A_TIME):
         piece = slice(first, first + _AT_A_TIME)
-        start = (track.start_ps[piece] - origin_ps) // _PS_PER_NS
-        length = (track.end_ps[piece] - origin_ps) // _PS_PER_NS - start
+        start = (track.start_ps[piece] - zero_ps) // _PS_PER_NS
+        length = (track.end_ps[piece] - zero_ps) // _PS_PER_NS - start
         labels: list[int] = track.label[piece].tolist()
         steps: list[int] = [NO_STEP] * len(labels)
         if track.step is not None:
@@ -148,7 +148,7 @@ def _write(path: Path, blocks: Iterator[bytes], *, packed: bool) -> None:
 
 def _blocks(timeline: Timeline, path: Path) -> Iterator[bytes]:
     # Aligned clocks may give negative times, which a trace cannot hold.
-    origin_ps = min(0, earliest_ps(timeline))
+    zero_ps = min(0, earliest_ps(timeline))
     if path.name.endswith((".json", ".json.gz")):
         about = {
             "writer": f"counterpoint {__version__}",
@@ -160,11 +160,11 @@ def _blocks(timeline: Timeline, path: Path) -> Iterator[bytes]:
             "devices": [asdict(device) for device in timeline.devices],
             "steps": timeline.step_rule,
             "notes": timeline.notes,
-            "times_shifted_by_ps": -origin_ps,
+            "times_shifted_by_ps": -zero_ps,
         }
-        return json_blocks(processes(timeline), tracks(timeline), origin_ps, about)
+        return json_blocks(processes(timeline), tracks(timeline), zero_ps, about)
     if path.name.endswith(".pftrace"):
-        return proto_blocks(processes(timeline), tracks(timeline), origin_ps)
+        return proto_blocks(processes(timeline), tracks(timeline), zero_ps)
     raise UsageError(
         f"{path}: not a file name for a trace",
         why=f"the ending selects the format: {', '.join(SUFFIXES)}",

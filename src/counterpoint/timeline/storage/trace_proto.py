@@ -144,7 +144,7 @@ class _Interned:
 
 
 def proto_blocks(
-    processes: Iterable[TraceProcess], tracks: Iterable[Track], origin_ps: int
+    processes: Iterable[TraceProcess], tracks: Iterable[Track], zero_ps: int
 ) -> Iterator[bytes]:
     """Yield the packets of the trace in blocks."""
     interned = _Interned()
@@ -157,14 +157,14 @@ def proto_blocks(
         yield _packet(
             track_descriptor={"uuid": _uuid(track), "parent_uuid": track.pid, "thread": thread}
         )
-        yield from _slices(track, origin_ps, interned)
+        yield from _slices(track, zero_ps, interned)
 
 
-def _slices(track: Track, origin_ps: int, interned: _Interned) -> Iterator[bytes]:
+def _slices(track: Track, zero_ps: int, interned: _Interned) -> Iterator[bytes]:
     used: list[int] = np.unique(track.label).tolist()
     begins = {label: interned.begin(track.labels[label], _uuid(track)) for label in used}
-    found: list[int] = [] if track.step is None else np.unique(track.step).tolist()
-    of_step = {step: interned.annotation("step", step) for step in found if step != NO_STEP}
+    numbered: list[int] = [] if track.step is None else np.unique(track.step).tolist()
+    of_step = {step: interned.annotation("step", step) for step in numbered if step != NO_STEP}
     of_step[NO_STEP] = b""
     yield interned.packet()
     before_end, after_end = _frame(
@@ -172,8 +172,8 @@ def _slices(track: Track, origin_ps: int, interned: _Interned) -> Iterator[bytes
     )
     labels: list[int] = track.label.tolist()
     steps = [NO_STEP] * len(labels) if track.step is None else track.step.tolist()
-    starts = (track.start_ps - origin_ps) // _PS_PER_NS
-    ends = (track.end_ps - origin_ps) // _PS_PER_NS
+    starts = (track.start_ps - zero_ps) // _PS_PER_NS
+    ends = (track.end_ps - zero_ps) // _PS_PER_NS
     at_start, at_end = _times(starts), _times(ends)
     open_slices: list[tuple[int, int]] = []
     parts: list[bytes] = []

@@ -109,7 +109,7 @@ class ArrangedHost:
     name: Codes
 
 
-def arrange_spans(events: Events, line: PlaneLine, origin_ns: int) -> ArrangedSpans:
+def arrange_spans(events: Events, line: PlaneLine, zero_ns: int) -> ArrangedSpans:
     """Number the kinds of ops in a batch by all that the events say of theirs."""
     in_graph = events.known(GRAPH_STAT)
     columns = [events.metadata]
@@ -126,7 +126,7 @@ def arrange_spans(events: Events, line: PlaneLine, origin_ns: int) -> ArrangedSp
     run = events.stats.get("run_id")
     count = len(events)
     return ArrangedSpans(
-        start_ps=starts(line, events, origin_ns),
+        start_ps=starts(line, events, zero_ns),
         duration_ps=events.duration_ps,
         run=np.zeros(count, np.int64) if run is None else run.value,
         has_run=np.zeros(count, bool) if run is None else run.known,
@@ -139,7 +139,7 @@ def arrange_spans(events: Events, line: PlaneLine, origin_ns: int) -> ArrangedSp
 
 
 def arrange_host(
-    events: Events, line: PlaneLine, origin_ns: int, ends: Mapping[int, int]
+    events: Events, line: PlaneLine, zero_ns: int, ends: Mapping[int, int]
 ) -> ArrangedHost:
     """Separate the events of a host thread; `ends` has the op of each mark of an end."""
     ended = _ended(events, ends)
@@ -151,14 +151,14 @@ def arrange_host(
     named, name = distinct([others.metadata])
     memory = events.select(events.known(USED_STAT), MEMORY_STATS & events.stats.keys())
     return ArrangedHost(
-        ops=arrange_spans(ops, line, origin_ns),
+        ops=arrange_spans(ops, line, zero_ns),
         ordinals=ordinals[first].tolist(),
         device=device,
-        ends=_late_ends(events, ended, on_device, starts(line, events, origin_ns)),
-        markers=_markers(events, on_device | (ended != _NONE), line, origin_ns),
+        ends=_late_ends(events, ended, on_device, starts(line, events, zero_ns)),
+        markers=_markers(events, on_device | (ended != _NONE), line, zero_ns),
         memory=memory,
-        memory_start_ps=starts(line, memory, origin_ns),
-        others_start_ps=starts(line, others, origin_ns),
+        memory_start_ps=starts(line, memory, zero_ns),
+        others_start_ps=starts(line, others, zero_ns),
         others_duration_ps=others.duration_ps,
         names=others.metadata[named].tolist(),
         name=name,
@@ -194,15 +194,15 @@ def _late_ends(
 
 
 def _markers(
-    events: Events, others: NDArray[np.bool_], line: PlaneLine, origin_ns: int
+    events: Events, others: NDArray[np.bool_], line: PlaneLine, zero_ns: int
 ) -> StepMarkers:
     stat = _marker_stat(events.stats)
     marked = events.known(stat) & ~others
     if not marked.any():
         return StepMarkers(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS)
-    found = events.select(marked, (stat,))
-    start, step = starts(line, found, origin_ns), found.stats[stat].value
-    return StepMarkers(found.metadata, start, found.duration_ps, step, stat == STEP_STAT)
+    selected = events.select(marked, (stat,))
+    start, step = starts(line, selected, zero_ns), selected.stats[stat].value
+    return StepMarkers(selected.metadata, start, selected.duration_ps, step, stat == STEP_STAT)
 
 
 def _marker_stat(names: Container[str]) -> str:
@@ -211,27 +211,25 @@ def _marker_stat(names: Container[str]) -> str:
 
 
 def compiled_spans(
-    wanted: EventSelection, line: PlaneLine, origin_ns: int
+    wanted: EventSelection, line: PlaneLine, zero_ns: int
 ) -> Compiled[ArrangedSpans]:
     """Return what arranges work of a device while it decodes."""
     roles, names = _roles(wanted, all_work=True), wanted.columns
 
     def arranged(batch: native.EventBatch) -> tuple[ArrangedSpans, int] | None:
-        found = native.arrange(batch, roles, base_ps(line, origin_ns), LATEST_PS)
-        return None if found is None else (_spans(found, names), found.left_out)
+        columns = native.arrange(batch, roles, base_ps(line, zero_ns), LATEST_PS)
+        return None if columns is None else (_spans(columns, names), columns.left_out)
 
     return arranged
 
 
-def compiled_host(
-    wanted: EventSelection, line: PlaneLine, origin_ns: int
-) -> Compiled[ArrangedHost]:
+def compiled_host(wanted: EventSelection, line: PlaneLine, zero_ns: int) -> Compiled[ArrangedHost]:
     """Return what separates events of a host thread while it decodes."""
     roles, names = _roles(wanted, all_work=False), wanted.columns
 
     def arranged(batch: native.EventBatch) -> tuple[ArrangedHost, int] | None:
-        found = native.arrange(batch, roles, base_ps(line, origin_ns), LATEST_PS)
-        return None if found is None else (_host(found, names), found.left_out)
+        columns = native.arrange(batch, roles, base_ps(line, zero_ns), LATEST_PS)
+        return None if columns is None else (_host(columns, names), columns.left_out)
 
     return arranged
 
@@ -257,38 +255,38 @@ def _roles(wanted: EventSelection, *, all_work: bool) -> native.Roles:
     )
 
 
-def _spans(found: native.ArrangedColumns, names: Sequence[str]) -> ArrangedSpans:
+def _spans(columns: native.ArrangedColumns, names: Sequence[str]) -> ArrangedSpans:
     stats = {
         name: Stat(
-            found.kind_value[:, slot], found.kind_known[:, slot], found.kind_is_text[:, slot]
+            columns.kind_value[:, slot], columns.kind_known[:, slot], columns.kind_is_text[:, slot]
         )
         for slot, name in enumerate(names)
     }
     of_keys = [
         np.where(stats[name].known, stats[name].value, _NONE) for name in _OF_KEYS if name in stats
     ]
-    metadata, graph = found.longs["kind_metadata"], stats.get(GRAPH_STAT)
+    metadata, graph = columns.longs["kind_metadata"], stats.get(GRAPH_STAT)
     in_graph = np.zeros(len(metadata), bool) if graph is None else graph.known
     parts = (metadata, *of_keys, in_graph.astype(np.int64))
     return ArrangedSpans(
-        start_ps=found.longs["work_start"],
-        duration_ps=found.longs["work_duration"],
-        run=found.longs["work_run"],
-        has_run=found.has_run,
-        kind=found.codes["work_kind"],
+        start_ps=columns.longs["work_start"],
+        duration_ps=columns.longs["work_duration"],
+        run=columns.longs["work_run"],
+        has_run=columns.has_run,
+        kind=columns.codes["work_kind"],
         keys=[*zip(*(part.tolist() for part in parts), strict=True)],
         stats=stats,
         in_graph=in_graph,
-        summaries=found.summaries,
+        summaries=columns.summaries,
     )
 
 
-def _host(found: native.ArrangedColumns, names: Sequence[str]) -> ArrangedHost:
-    longs, ops = found.longs, _spans(found, names)
+def _host(columns: native.ArrangedColumns, names: Sequence[str]) -> ArrangedHost:
+    longs, ops = columns.longs, _spans(columns, names)
     return ArrangedHost(
         ops=ops,
         ordinals=longs["device"].tolist(),
-        device=found.codes["work_device"],
+        device=columns.codes["work_device"],
         ends=LateEnds(longs["open_row"], longs["open_id"], longs["end_time"], longs["end_id"]),
         markers=StepMarkers(
             longs["marker_metadata"],
@@ -302,5 +300,5 @@ def _host(found: native.ArrangedColumns, names: Sequence[str]) -> ArrangedHost:
         others_start_ps=longs["other_start"],
         others_duration_ps=longs["other_duration"],
         names=longs["name_metadata"].tolist(),
-        name=found.codes["other_name"],
+        name=columns.codes["other_name"],
     )

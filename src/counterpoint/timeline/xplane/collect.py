@@ -69,7 +69,7 @@ class Collector:
         self._line_of: dict[tuple[str, int, str, int], int] = {}
         self._opened: Counter[tuple[str, int, str]] = Counter()
         self._pieces = 0
-        self._origin_ns = 0
+        self._zero_ns = 0
         self._ops = _Ops()
         self._summaries = 0
         self._spans = GrowingTable(SPANS, nullable="run_key")
@@ -89,10 +89,10 @@ class Collector:
     @property
     def markers(self) -> pl.DataFrame:
         """The markers added so far."""
-        found = pl.DataFrame(self._markers, schema=MARKERS, orient="row")
+        markers = pl.DataFrame(self._markers, schema=MARKERS, orient="row")
         # Those without a number are numbered in order, each name for itself.
         turn = pl.col("start_ps").rank("ordinal").over("name").cast(pl.Int64) - 1
-        return found.with_columns(pl.coalesce("step", turn))
+        return markers.with_columns(pl.coalesce("step", turn))
 
     @property
     def size(self) -> int:
@@ -100,9 +100,9 @@ class Collector:
         return self._spans.size + self._host.size
 
     @property
-    def origin_ns(self) -> int:
+    def zero_ns(self) -> int:
         """Time zero of the piece that was begun, by the clock of its lines."""
-        return self._origin_ns
+        return self._zero_ns
 
     def begin_piece(self, stamps_ns: Sequence[int], size: int) -> None:
         """Start an XSpace, the first or the next of a capture: its lines' timestamps and its size.
@@ -112,8 +112,8 @@ class Collector:
         self._pieces += 1
         self._opened.clear()
         self._ops.forget_planes()
-        if not self._origin_ns and max(stamps_ns, default=0) * 1000 >= LATEST_PS:
-            self._origin_ns = min(stamp for stamp in stamps_ns if stamp)
+        if not self._zero_ns and max(stamps_ns, default=0) * 1000 >= LATEST_PS:
+            self._zero_ns = min(stamp for stamp in stamps_ns if stamp)
         self._spans.expect(size // _EVENT_BYTES)
         self._host.expect(size // _EVENT_BYTES)
 
@@ -171,7 +171,7 @@ class Collector:
     def add_actions(self, plane: Plane, line: PlaneLine, events: Events) -> None:
         """Add actions recorded by Megascale."""
         if len(events):
-            start = starts(line, events, self._origin_ns)
+            start = starts(line, events, self._zero_ns)
             self._transfers.add_actions(transfers.table(plane, self._line, events, start))
 
     def add_messages(
@@ -179,14 +179,12 @@ class Collector:
     ) -> None:
         """Add events of a host thread that describe transfers."""
         if len(events):
-            table = transfers.table(
-                plane, self._line, events, starts(line, events, self._origin_ns)
-            )
+            table = transfers.table(plane, self._line, events, starts(line, events, self._zero_ns))
             self._transfers.add_messages(table, tells)
 
     def add_executions(self, plane: Plane, device: int, line: PlaneLine, events: Events) -> None:
         """Add executions of modules, named `module(program id)`."""
-        start = starts(line, events, self._origin_ns)
+        start = starts(line, events, self._zero_ns)
         run = events.stats.get("run_id")
         for row, metadata in enumerate(events.metadata.tolist()):
             name = plane.event_name(metadata).name
@@ -202,7 +200,7 @@ class Collector:
         run = events.stats.get("run_id")
         if run is None:
             return
-        start = starts(line, events, self._origin_ns)
+        start = starts(line, events, self._zero_ns)
         called = run.known & np.isin(events.metadata, [*modules])
         for row in np.flatnonzero(called).tolist():
             module = modules[int(events.metadata[row])]
@@ -214,7 +212,7 @@ class Collector:
         run = events.stats.get("run_id")
         if run is None:
             return
-        end = starts(line, events, self._origin_ns) + events.duration_ps
+        end = starts(line, events, self._zero_ns) + events.duration_ps
         for row in np.flatnonzero(run.known).tolist():
             if int(events.metadata[row]) in kinds:
                 key = int(run.value[row])
@@ -224,7 +222,7 @@ class Collector:
         """Add samples of what Python did on a thread, and which thread this one is."""
         if "thread" not in events.stats:
             return
-        start = starts(line, events, self._origin_ns)
+        start = starts(line, events, self._zero_ns)
         threads, stacks, ran, waited, in_python = (
             plane.values(events.stats[name]) if name in events.stats else [None] * len(events)
             for name in STATS
@@ -243,7 +241,7 @@ class Collector:
 
     def add_steps(self, plane: Plane, device: int, line: PlaneLine, events: Events) -> None:
         """Add steps that a device plane marks; the event's name is the step number."""
-        start = starts(line, events, self._origin_ns)
+        start = starts(line, events, self._zero_ns)
         for row, metadata in enumerate(events.metadata.tolist()):
             name = plane.event_name(metadata).name
             step = int(name) if name.isdecimal() and len(name) < _STEP_DIGITS else row

@@ -98,8 +98,8 @@ class Events:
 
     def known(self, stat: str) -> NDArray[np.bool_]:
         """Return which events have this stat."""
-        found = self.stats.get(stat)
-        return found.known if found is not None else np.zeros(len(self), bool)
+        values = self.stats.get(stat)
+        return values.known if values is not None else np.zeros(len(self), bool)
 
     def select(self, mask: NDArray[np.bool_], stats: Iterable[str] = ()) -> Events:
         """Return some of the events, with these stats only."""
@@ -239,18 +239,18 @@ def _decode_stats(
     rows = np.flatnonzero(at < end)
     at, end = at[rows], end[rows]
     while len(rows):
-        found = _short_stats(block, at, end)
-        if found is None:
-            regular, found = _any_stats(block, at, end)
+        stats = _short_stats(block, at, end)
+        if stats is None:
+            regular, stats = _any_stats(block, at, end)
             rows, end = rows[regular], end[regular]
-        slot = slot_of.take(found.stat, mode="clip")
+        slot = slot_of.take(stats.stat, mode="clip")
         requested = np.flatnonzero(slot >= 0)
         if len(requested):
-            values = found if len(requested) == len(rows) else found.only(requested)
+            values = stats if len(requested) == len(rows) else stats.only(requested)
             _put_values(block, rows[requested], slot[requested], values, strings, columns)
-        ended[rows] = found.after
-        more = found.after < end
-        rows, at, end = rows[more], found.after[more], end[more]
+        ended[rows] = stats.after
+        more = stats.after < end
+        rows, at, end = rows[more], stats.after[more], end[more]
     return ended
 
 

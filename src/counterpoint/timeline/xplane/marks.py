@@ -85,11 +85,11 @@ def _add_host_markers(data: memoryview, planes: Sequence[Plane], collector: Coll
             if left < 0:
                 break
             where = (data, line.start, line.end, wanted, plane.strings)
-            arrange = partial(_only_marks, plane, line, collector.origin_ns)
+            arrange = partial(_only_marks, plane, line, collector.zero_ns)
             for arranged, _ in read_arranged(*where, arrange):
                 collector.add_host_events(plane, arranged)
 
 
-def _only_marks(plane: Plane, line: PlaneLine, origin_ns: int, events: Events) -> ArrangedHost:
+def _only_marks(plane: Plane, line: PlaneLine, zero_ns: int, events: Events) -> ArrangedHost:
     marks = events.select(events.known(plane.marker_stat), events.stats)
-    return arrange_host(marks, line, origin_ns, {})
+    return arrange_host(marks, line, zero_ns, {})

@@ -45,7 +45,7 @@ def memory_changes(plane: Plane, events: Events, start: NDArray[np.int64]) -> pl
     return table.filter(pl.col("kind").is_not_null() & (pl.col("used_bytes") >= 0))
 
 
-def of_devices(found: Sequence[pl.DataFrame], devices: Sequence[Device]) -> pl.DataFrame:
+def of_devices(changes: Sequence[pl.DataFrame], devices: Sequence[Device]) -> pl.DataFrame:
     """Return the changes in the memory of these devices; of others, nothing is known."""
     known = pl.DataFrame(
         {
@@ -55,7 +55,7 @@ def of_devices(found: Sequence[pl.DataFrame], devices: Sequence[Device]) -> pl.D
         },
         schema={"kind": pl.String, "ordinal": pl.Int64, "device": pl.UInt16},
     )
-    joined = pl.concat(found).join(known, on=("kind", "ordinal"), maintain_order="left")
+    joined = pl.concat(changes).join(known, on=("kind", "ordinal"), maintain_order="left")
     return joined.sort("start_ps", maintain_order=True).select(*MEMORY).cast({**MEMORY})
 
 

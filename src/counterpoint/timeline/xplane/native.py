@@ -237,13 +237,13 @@ class BatchReader(Iterator[tuple[EventBatch, T]]):
     def __next__(self) -> tuple[EventBatch, T]:
         if self._is_small:  # a thread would take longer to wake than this takes
             at, self._next = self._next, None
-            found = None if at is None else self._read(at)
+            batch = None if at is None else self._read(at)
         else:
             self._go_on()
-            found = self._pending.popleft().result() if self._pending else None
-        if found is None:
+            batch = self._pending.popleft().result() if self._pending else None
+        if batch is None:
             raise StopIteration
-        return found
+        return batch
 
     def _go_on(self) -> None:
         with self._lock:
@@ -300,10 +300,10 @@ def decode(batch: EventBatch) -> EventColumns | None:
     )
     if failed or outcome.consumed != len(batch.data):
         return None
-    found = slice(outcome.rows)
+    filled = slice(outcome.rows)
     return EventColumns(
-        metadata[found], offset[found], duration[found], value[:, found],
-        known[:, found].view(bool), kind[:, found], outcome.left_out, outcome.summaries,
+        metadata[filled], offset[filled], duration[filled], value[:, filled],
+        known[:, filled].view(bool), kind[:, filled], outcome.left_out, outcome.summaries,
         outcome.spelled > 0,
     )  # fmt: skip
 

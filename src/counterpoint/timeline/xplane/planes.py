@@ -126,19 +126,19 @@ class PlaneLine:
     end: int
 
 
-def starts(line: PlaneLine, events: Events, origin_ns: int) -> NDArray[np.int64]:
-    """Return when events of a line start, in picoseconds since the origin."""
+def starts(line: PlaneLine, events: Events, zero_ns: int) -> NDArray[np.int64]:
+    """Return when events of a line start, in picoseconds since time 0."""
     if len(events):
         low = min(events.offset_ps.min(), events.duration_ps.min())
         high = max(events.offset_ps.max(), events.duration_ps.max())
         if low < -LATEST_PS or high > LATEST_PS or events.duration_ps.min() < 0:
             raise Malformed(f"an event of line {line.name!r} has an impossible time")
-    return events.offset_ps + base_ps(line, origin_ns)
+    return events.offset_ps + base_ps(line, zero_ns)
 
 
-def base_ps(line: PlaneLine, origin_ns: int) -> int:
-    """Return when a line starts, in picoseconds since the origin."""
-    base = (line.timestamp_ns - origin_ns) * 1000
+def base_ps(line: PlaneLine, zero_ns: int) -> int:
+    """Return when a line starts, in picoseconds since time 0."""
+    base = (line.timestamp_ns - zero_ns) * 1000
     if abs(base) > LATEST_PS:
         raise Malformed(f"line {line.name!r} has an impossible start")
     return base
@@ -240,11 +240,11 @@ def read_planes(data: memoryview) -> Iterator[Plane]:
 
 def read_texts(data: memoryview) -> SpaceTexts:
     """Read the messages and host names of the file."""
-    found: dict[int, list[str]] = {_ERRORS: [], _WARNINGS: [], _HOSTNAMES: []}
+    texts: dict[int, list[str]] = {_ERRORS: [], _WARNINGS: [], _HOSTNAMES: []}
     for number, wire, start, end in fields(data, 0, len(data)):
-        if number in found and wire == LENGTH:
-            found[number].append(_text(bytes(data[start:end])))
-    return SpaceTexts(found[_ERRORS], found[_WARNINGS], found[_HOSTNAMES])
+        if number in texts and wire == LENGTH:
+            texts[number].append(_text(bytes(data[start:end])))
+    return SpaceTexts(texts[_ERRORS], texts[_WARNINGS], texts[_HOSTNAMES])
 
 
 def _read_plane(data: memoryview, start: int, end: int) -> Plane:
@@ -347,17 +347,19 @@ def _extend(ranges: list[tuple[int, int]], start: int, end: int) -> None:
 
 def _read_line(data: memoryview, start: int, end: int) -> PlaneLine:
     """Read a line's head; its events are not read."""
-    found: dict[tuple[int, int], tuple[int, int]] = {}
+    place_of: dict[tuple[int, int], tuple[int, int]] = {}
     at = start
     while at < end and data[at] != EVENTS_TAG:
         number, wire, begin, at = next(fields(data, at, end))
-        found[number, wire] = (begin, at)
-    if (_LINE_NAME, LENGTH) not in found:
+        place_of[number, wire] = (begin, at)
+    if (_LINE_NAME, LENGTH) not in place_of:
         # A line without a name may have a display name, which is written after the events.
-        found |= {(n, w): (b, e) for n, w, b, e in fields(data, at, end) if n == _LINE_DISPLAY_NAME}
-    name = found.get((_LINE_NAME, LENGTH)) or found.get((_LINE_DISPLAY_NAME, LENGTH))
-    stamp = found.get((_LINE_TIMESTAMP, VARINT))
-    number = found.get((_LINE_ID, VARINT))
+        place_of |= {
+            (n, w): (b, e) for n, w, b, e in fields(data, at, end) if n == _LINE_DISPLAY_NAME
+        }
+    name = place_of.get((_LINE_NAME, LENGTH)) or place_of.get((_LINE_DISPLAY_NAME, LENGTH))
+    stamp = place_of.get((_LINE_TIMESTAMP, VARINT))
+    number = place_of.get((_LINE_ID, VARINT))
     return PlaneLine(
         id=varint(data, number[0])[0] if number else 0,
         name=_text(bytes(data[name[0] : name[1]])) if name else "",

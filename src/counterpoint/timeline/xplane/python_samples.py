@@ -67,7 +67,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _SampledFrame:
     """A frame with its first and its last sample."""
 
     name: str
@@ -85,15 +85,15 @@ def frames_of(
     ordered = sorted(samples, key=lambda sample: sample.at_ps)
     recorded = _Recorded(start, end)
     placed: list[tuple[int, int]] = []  # the frames around the next one, and the one before it
-    for found in sorted(_found(ordered, recorded), key=lambda it: (it.first_ps, it.depth)):
-        del placed[found.depth + 1 :]
-        low, high = placed[found.depth - 1] if found.depth else (_LONG_AGO, _NEVER)
-        if found.depth < len(placed):
+    for frame in sorted(_sampled_frames(ordered, recorded), key=lambda it: (it.first_ps, it.depth)):
+        del placed[frame.depth + 1 :]
+        low, high = placed[frame.depth - 1] if frame.depth else (_LONG_AGO, _NEVER)
+        if frame.depth < len(placed):
             low = max(low, placed.pop()[1])
-        begin, until = recorded.bounds(found, low, high)
+        begin, until = recorded.bounds(frame, low, high)
         placed.append((begin, max(begin, until)))
         if begin < until:
-            yield Frame(found.name, begin, until)
+            yield Frame(frame.name, begin, until)
 
 
 def work_of(samples: Sequence[Sample]) -> Iterator[Frame]:
@@ -118,7 +118,7 @@ def _works(before: Sample, after: Sample) -> bool:
     return ran_ps > max(0.0, _WORKS * (after.at_ps - before.at_ps - waited_ps))
 
 
-def _found(samples: Sequence[Sample], recorded: _Recorded) -> Iterator[_Found]:
+def _sampled_frames(samples: Sequence[Sample], recorded: _Recorded) -> Iterator[_SampledFrame]:
     times = [sample.at_ps for sample in samples]
     usual = int(median([after - before for before, after in pairwise(times)] or [0]))
     opened: list[tuple[str, int, int]] = []  # name, start, first sample
@@ -131,13 +131,13 @@ def _found(samples: Sequence[Sample], recorded: _Recorded) -> Iterator[_Found]:
                 same = in_common(before.stack, sample.stack)
             over, since = recorded.change(before.at_ps, sample.at_ps, usual)
             for depth, (name, began, first) in enumerate(opened[same:], start=same):
-                yield _Found(name, depth, began, over, first, before.at_ps)
+                yield _SampledFrame(name, depth, began, over, first, before.at_ps)
             del opened[same:]
         opened.extend((name, since, sample.at_ps) for name in sample.stack[same:])
         before = sample
     if before is not None:
         for depth, (name, began, first) in enumerate(opened):
-            yield _Found(name, depth, began, before.at_ps + usual // 2, first, before.at_ps)
+            yield _SampledFrame(name, depth, began, before.at_ps + usual // 2, first, before.at_ps)
 
 
 def in_common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
@@ -184,33 +184,33 @@ class _Recorded:
         """Return the rows of events that begin in this time, which none is around in part."""
         return range(bisect_left(self._start, since_ps), bisect_left(self._start, until_ps))
 
-    def bounds(self, found: _Found, low: int, high: int) -> tuple[int, int]:
+    def bounds(self, frame: _SampledFrame, low: int, high: int) -> tuple[int, int]:
         """Return when a frame began and ended, within limits and without cutting an event.
 
         If all its samples are in that event, so is the frame; if some are, it is around it.
         """
-        begin, until = max(found.start_ps, low), min(found.end_ps, high)
+        begin, until = max(frame.start_ps, low), min(frame.end_ps, high)
         if begin >= until:
             return begin, begin
         while (cut := self._cut(begin, until)) is not None:
             start, end = self._start[cut], self._end[cut]
-            if found.last_ps < end:
+            if frame.last_ps < end:
                 until = end
             else:
-                begin = start if found.first_ps < end and start >= low else end
+                begin = start if frame.first_ps < end and start >= low else end
         while (cut := self._cut(until, begin)) is not None:
             start, end = self._start[cut], self._end[cut]
-            if found.first_ps > start:
+            if frame.first_ps > start:
                 begin = start
             else:
-                until = end if found.last_ps > start and end <= high else start
+                until = end if frame.last_ps > start and end <= high else start
         return begin, until
 
     def _cut(self, at_ps: int, other_ps: int) -> int | None:
         """Return the outermost event around a time that is not around the other."""
-        row, found = bisect_left(self._start, at_ps) - 1, None
+        row, outermost = bisect_left(self._start, at_ps) - 1, None
         while row >= 0:
             if self._end[row] > at_ps and not (self._start[row] <= other_ps <= self._end[row]):
-                found = row
+                outermost = row
             row = self._parent[row]
-        return found
+        return outermost

@@ -276,7 +276,7 @@ class _Capture:
 
     def _cut(self, plane: Plane, of_device: str | None) -> Cut | None:
         """Return what leaves out the events of a line that are outside the window."""
-        window, origin_ns = self._window, self._collector.origin_ns
+        window, zero_ns = self._window, self._collector.zero_ns
         if window is None:
             return None
         kept = [key for key, it in plane.event_names.items() if it.name == LAUNCHED_PLAINLY]
@@ -284,7 +284,7 @@ class _Capture:
         def cut(line: PlaneLine, events: Events) -> Events:
             if not len(events):
                 return events
-            start = starts(line, events, origin_ns)
+            start = starts(line, events, zero_ns)
             end = start + events.duration_ps
             run = events.stats.get("run_id")
             module = events.stats.get("hlo_module")
@@ -338,8 +338,8 @@ def _passed_on(texts: SpaceTexts) -> list[str]:
 def _warn(collector: Collector, planes: Iterable[str]) -> list[str]:
     if collector.devices:
         return []
-    found = ", ".join(planes) or "none"
-    return [f"no device plane and no device ops on host threads (planes found: {found})"]
+    listed = ", ".join(planes) or "none"
+    return [f"no device plane and no device ops on host threads (planes found: {listed})"]
 
 
 def _read_device(
@@ -366,8 +366,8 @@ def _read_device(
                 collector.add_steps(plane, device, line, events)
         elif line.name.startswith(_STREAM_PREFIX) if has_streams else _is_ops_line(line):
             collector.open_line(plane, line)
-            arrange = partial(_cut_spans, cut, line, collector.origin_ns)
-            compiled = None if cut else compiled_spans(wanted, line, collector.origin_ns)
+            arrange = partial(_cut_spans, cut, line, collector.zero_ns)
+            compiled = None if cut else compiled_spans(wanted, line, collector.zero_ns)
             for spans, _ in read_arranged(*where, arrange, compiled):
                 collector.add_spans(plane, device, spans, line.name == _ASYNC_LINE)
         elif line.start < line.end:
@@ -378,14 +378,14 @@ def _read_device(
     return f"{plane.name}: lines derived by the profiler are left out: {', '.join(left_out)}"
 
 
-def _cut_spans(cut: Cut | None, line: PlaneLine, origin_ns: int, events: Events) -> ArrangedSpans:
-    return arrange_spans(cut(line, events) if cut else events, line, origin_ns)
+def _cut_spans(cut: Cut | None, line: PlaneLine, zero_ns: int, events: Events) -> ArrangedSpans:
+    return arrange_spans(cut(line, events) if cut else events, line, zero_ns)
 
 
 def _cut_host(
-    cut: Cut | None, line: PlaneLine, origin_ns: int, ends: Mapping[int, int], events: Events
+    cut: Cut | None, line: PlaneLine, zero_ns: int, ends: Mapping[int, int], events: Events
 ) -> ArrangedHost:
-    return arrange_host(cut(line, events) if cut else events, line, origin_ns, ends)
+    return arrange_host(cut(line, events) if cut else events, line, zero_ns, ends)
 
 
 def _is_ops_line(line: PlaneLine) -> bool:
@@ -398,9 +398,9 @@ def _read_host(
     """Read a host's plane; return how many book-keeping marks were skipped."""
     wanted, messages = plane.selection((*_HOST_STATS, plane.marker_stat)), Messages(plane)
     modules = {
-        key: found[1]
+        key: match[1]
         for key, event in plane.event_names.items()
-        if (found := EXECUTE.match(event.name))
+        if (match := EXECUTE.match(event.name))
     }
     waits = {key for key, event in plane.event_names.items() if event.name == WAIT}
     launching = plane.selection_of(modules.keys() | waits, ("run_id",))
@@ -409,8 +409,8 @@ def _read_host(
     skipped = 0
 
     def begin(line: PlaneLine) -> Iterator[tuple[ArrangedHost, int]]:
-        arrange = partial(_cut_host, cut, line, collector.origin_ns, wanted.ends)
-        compiled = None if cut else compiled_host(wanted, line, collector.origin_ns)
+        arrange = partial(_cut_host, cut, line, collector.zero_ns, wanted.ends)
+        compiled = None if cut else compiled_host(wanted, line, collector.zero_ns)
         return read_arranged(data, line.start, line.end, wanted, plane.strings, arrange, compiled)
 
     for line, batches in begun_ahead(plane.lines, begin):

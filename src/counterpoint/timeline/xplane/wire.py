@@ -128,10 +128,10 @@ class WireBlock:
         lanes = self.size // _LANE_BYTES
         rows = self.bytes[: lanes * _LANE_BYTES].reshape(lanes, _LANE_BYTES)[1:]
         looks = (rows[:, :_SEARCHED_BYTES] == tag) & (rows[:, 2 : _SEARCHED_BYTES + 2] == 0x08)
-        found = np.flatnonzero(looks.any(axis=1))
-        if not len(found):
+        marked = np.flatnonzero(looks.any(axis=1))
+        if not len(marked):
             return np.zeros(1, np.int64)
-        at = before = (found + 1) * _LANE_BYTES + looks[found].argmax(axis=1)
+        at = before = (marked + 1) * _LANE_BYTES + looks[marked].argmax(axis=1)
         for _ in range(_SYNC_HOPS):
             before, at = at, self._hop_on(at, tag, np.empty_like(at))
         return np.unique(np.append(at[at > before], 0))

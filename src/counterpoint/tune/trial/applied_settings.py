@@ -14,9 +14,9 @@ from counterpoint.flags.catalogue.lookup import release, releases
 from counterpoint.flags.effective import FlagOutcome, compare
 from counterpoint.flags.settings import LIST_TYPES, Settings
 from counterpoint.runs.missing_settings import missing_settings
-from counterpoint.runs.origins import compiling
 from counterpoint.runs.reports import jaxlib_of
 from counterpoint.runs.run import Rank, Run
+from counterpoint.runs.setting_history import compiling
 
 _NOT_ENTERED: Final = (
     "no Python of the command has loaded Counterpoint, so its settings did not reach the program"

@@ -181,18 +181,18 @@ def _nothing(timelines: Sequence[Timeline]) -> InputError:
     )
 
 
-def _fit(found: list[Sample], before: Scalars, make: ModelOf) -> tuple[Scalars, list[ScalarFit]]:
+def _fit(samples: list[Sample], before: Scalars, make: ModelOf) -> tuple[Scalars, list[ScalarFit]]:
     fits: list[ScalarFit] = []
     scalars = before
     for name, family in _OF_FAMILY:
-        scalars, fit = _fit_one(name, family, tuple(found), scalars, make)
+        scalars, fit = _fit_one(name, family, tuple(samples), scalars, make)
         fits.append(fit)
-    scalars, fit = _fit_slowdown(tuple(found), scalars, make)
+    scalars, fit = _fit_slowdown(tuple(samples), scalars, make)
     return scalars, [*fits, fit]
 
 
 def _fit_one(
-    name: str, family: PriceFamily, found: tuple[Sample, ...], scalars: Scalars, make: ModelOf
+    name: str, family: PriceFamily, samples: tuple[Sample, ...], scalars: Scalars, make: ModelOf
 ) -> tuple[Scalars, ScalarFit]:
     """Fit one scalar to the times of its family; unchanged if the recordings have none."""
     before: Scalar = getattr(scalars, name)
@@ -201,7 +201,7 @@ def _fit_one(
         return make(replace(scalars, **{name: replace(before, value=value)}))
 
     def fitted(value: float) -> Factor | None:
-        return fit_factor(_chosen(found, family, model(value), model(value / _NUDGE)))
+        return fit_factor(_chosen(samples, family, model(value), model(value / _NUDGE)))
 
     value = before.value
     first = factor = fitted(value)
@@ -236,12 +236,12 @@ def _believed(scalars: Scalars, fit: ScalarFit, kinds: int) -> tuple[Scalars, Sc
 
 
 def _chosen(
-    found: tuple[Sample, ...], family: PriceFamily, model: CostModel, slower: CostModel
+    samples: tuple[Sample, ...], family: PriceFamily, model: CostModel, slower: CostModel
 ) -> tuple[Sample, ...]:
     """Return the samples of the family whose price depends on the scalar, not on another bound."""
     of_family = [
         sample
-        for sample in priced(found, model)
+        for sample in priced(samples, model)
         if sample.family is family
         and slower.price(sample.program, sample.instruction).seconds > sample.priced_s * _FOLLOWS
     ]
@@ -277,9 +277,9 @@ def _unchanged(name: str, before: Scalar, why: str) -> ScalarFit:
 
 
 def _fit_slowdown(
-    found: tuple[Sample, ...], scalars: Scalars, make: ModelOf
+    samples: tuple[Sample, ...], scalars: Scalars, make: ModelOf
 ) -> tuple[Scalars, ScalarFit]:
-    work = [sample for sample in priced(found, make(scalars)) if sample.family in _SLOWED]
+    work = [sample for sample in priced(samples, make(scalars)) if sample.family in _SLOWED]
     slower = fit_slowdown(work)
     before = scalars.slowdown
     if slower is None:

@@ -171,25 +171,25 @@ def reject_worse(
     before: Scalars, fits: Sequence[ScalarFit], steps: Sequence[CalibrationStep], step_of: StepOf
 ) -> tuple[ScalarFit, ...]:
     """Reject the fits that together make the predictions of the measured steps worse."""
-    found = list(fits)
+    kept = list(fits)
     if not steps:
-        return tuple(found)
+        return tuple(kept)
     usual = _off(before, steps, step_of)
-    now = _off(apply_fits(before, found), steps, step_of)
-    while now > usual + _WORSE and any(fit.fitted for fit in found):
+    now = _off(apply_fits(before, kept), steps, step_of)
+    while now > usual + _WORSE and any(fit.fitted for fit in kept):
         without: dict[int, float] = {}
-        for at, fit in enumerate(found):
+        for at, fit in enumerate(kept):
             if fit.fitted:
-                rest = [other for other in found if other is not fit]
+                rest = [other for other in kept if other is not fit]
                 without[at] = _off(apply_fits(before, rest), steps, step_of)
         worst = min(without, key=lambda at: without[at])
         why = (
-            f"fitted {found[worst].after.value:.3g}, but it makes the prediction of the step worse"
+            f"fitted {kept[worst].after.value:.3g}, but it makes the prediction of the step worse"
             f" (error {now:.1%}; without it {without[worst]:.1%}, before {usual:.1%})"
         )
-        found[worst] = rejected(found[worst], why)
+        kept[worst] = rejected(kept[worst], why)
         now = without[worst]
-    return tuple(found)
+    return tuple(kept)
 
 
 def idle_notes(steps: Iterable[CalibrationStep]) -> Iterator[str]:

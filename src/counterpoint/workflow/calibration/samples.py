@@ -132,10 +132,10 @@ def _ends(spans: pl.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.in
     return start, start + spans["dur_ps"].to_numpy()
 
 
-def priced(found: tuple[Sample, ...], model: CostModel) -> tuple[Sample, ...]:
+def priced(samples: tuple[Sample, ...], model: CostModel) -> tuple[Sample, ...]:
     """Return the samples priced by a table or a formula, with their prices."""
     with_prices: list[Sample] = []
-    for sample in found:
+    for sample in samples:
         price = model.price(sample.program, sample.instruction)
         if price.source in (PriceSource.TABLE, PriceSource.ANALYTIC) and price.seconds > 0:
             with_prices.append(
@@ -223,7 +223,7 @@ def fit_slowdown(samples: Sequence[Sample]) -> Slowdown | None:
     """
     slower: list[float] = []
     weights: list[float] = []
-    found: list[tuple[Sample, float]] = []
+    compared: list[tuple[Sample, float]] = []
     for equals in _by_shapes(samples).values():
         free = [sample for sample in equals if sample.beside <= _ALONE]
         pressed = [sample for sample in equals if sample.beside >= _BESIDE]
@@ -232,12 +232,12 @@ def fit_slowdown(samples: Sequence[Sample]) -> Slowdown | None:
             longer = [(sample.measured_s / usual - 1) / sample.beside for sample in pressed]
             slower.append(float(np.median(longer)))
             weights.append(_weight(pressed))
-            found += [(sample, usual) for sample in pressed]
+            compared += [(sample, usual) for sample in pressed]
     if sum(weights) < _ENOUGH * _weight(samples):
         return None
     middle = min(max(weighted_median(slower, weights), 0.0), 1.0)
     apart = weighted_median([abs(value - middle) for value in slower], weights)
-    return Slowdown(value=middle, apart=apart, kinds=len(slower), pressed=tuple(found))
+    return Slowdown(value=middle, apart=apart, kinds=len(slower), pressed=tuple(compared))
 
 
 def weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:

@@ -15,8 +15,8 @@ from typing import Final
 from counterpoint.core import Unknown, UsageError
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.versions import expect_pgle_known
+from counterpoint.pgle.compiler_log import CompilerLog, ProfileUse, read_compiler_log
 from counterpoint.pgle.complaints import ComplaintKind
-from counterpoint.pgle.evidence import LogEvidence, ProfileUse, read_evidence
 from counterpoint.pgle.making.contention import ProfilerConflict
 from counterpoint.runs.run import Compile, Run
 from counterpoint.runs.scores import Score, score
@@ -69,7 +69,7 @@ class AutoResult:
     after: Run | None
     used: bool
     reasons: tuple[str, ...]
-    evidence: LogEvidence
+    evidence: CompilerLog
     ahead_of_time: tuple[Compile, ...]
     conflicts: tuple[ProfilerConflict, ...]
     scores: tuple[Score | Unknown, Score | Unknown] | None  # before and after
@@ -92,9 +92,9 @@ def auto(task: FeedbackTask, how: AutoOptions, say: Say) -> AutoResult:
         f" {measure[_PERCENTILE]} of an instruction's times"
     )
     optimise = run_workload(task, "optimise", settings["optimise"], say, profile=False)
-    evidence = read_evidence(_log(optimise), dict(optimise.settings.xla))
+    log = read_compiler_log(_log(optimise), dict(optimise.settings.xla))
     ahead = ahead_of_time(optimise)
-    reasons = _why_not(optimise, evidence, ahead)
+    reasons = _why_not(optimise, log, ahead)
     before = after = None
     if not reasons and how.before:
         say("unchanged run")
@@ -112,8 +112,8 @@ def auto(task: FeedbackTask, how: AutoOptions, say: Say) -> AutoResult:
         optimise=optimise,
         after=after,
         used=not reasons,
-        reasons=reasons or (evidence.reason,),
-        evidence=evidence,
+        reasons=reasons or (log.reason,),
+        evidence=log,
         ahead_of_time=ahead,
         conflicts=in_the_way,
         scores=scores,
@@ -201,16 +201,16 @@ def _nsys_command(task: FeedbackTask) -> tuple[str, ...]:
 
 def ahead_of_time(run: Run) -> tuple[Compile, ...]:
     """Return the programs compiled by `.lower().compile()`, the longest compile first."""
-    found = [
+    compiles = [
         compile_
         for rank in run.ranks
         for compile_ in rank.compiles
         if compile_.kind == "backend" and compile_.aot
     ]
-    return tuple(sorted(found, key=lambda compile_: -compile_.seconds))
+    return tuple(sorted(compiles, key=lambda compile_: -compile_.seconds))
 
 
-def _why_not(run: Run, evidence: LogEvidence, ahead: tuple[Compile, ...]) -> tuple[str, ...]:
+def _why_not(run: Run, log: CompilerLog, ahead: tuple[Compile, ...]) -> tuple[str, ...]:
     """Return why JAX has compiled nothing with a profile; empty if it has."""
     backend = [
         compile_ for rank in run.ranks for compile_ in rank.compiles if compile_.kind == "backend"
@@ -221,11 +221,11 @@ def _why_not(run: Run, evidence: LogEvidence, ahead: tuple[Compile, ...]) -> tup
     if where := platforms_without_pgle(run):
         nothing = f"JAX found no GPU kernels to measure on the {where} backend"
         reasons.append(f"{nothing}: it made no PGLE profile, and kept no optimized program")
-    if reasons or (evidence.use is ProfileUse.USED and evidence.sources):
+    if reasons or (log.use is ProfileUse.USED and log.sources):
         return tuple(reasons)
-    if any(complaint.kind is ComplaintKind.EMPTY_TRACE for complaint in evidence.complaints):
+    if any(complaint.kind is ComplaintKind.EMPTY_TRACE for complaint in log.complaints):
         return ("JAX's profiler recorded no kernels: another tool holds CUPTI",)
-    return (evidence.reason if backend else "the program compiled nothing",)
+    return (log.reason if backend else "the program compiled nothing",)
 
 
 def _what(one: Compile) -> str:
@@ -233,15 +233,11 @@ def _what(one: Compile) -> str:
 
 
 def _why_not_loaded(run: Run) -> tuple[str, ...]:
-    evidence = read_evidence(_log(run))
-    if evidence.from_cache:
+    log = read_compiler_log(_log(run))
+    if log.from_cache:
         return ()
     miss = next(
-        (
-            complaint
-            for complaint in evidence.complaints
-            if complaint.kind is ComplaintKind.CACHE_MISS
-        ),
+        (complaint for complaint in log.complaints if complaint.kind is ComplaintKind.CACHE_MISS),
         None,
     )
     return (

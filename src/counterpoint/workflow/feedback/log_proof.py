@@ -11,7 +11,7 @@ from typing import Final
 from counterpoint.core import InputError
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.flags.versions import PROFILE
-from counterpoint.pgle.evidence import LogEvidence, ProfileUse, read_evidence
+from counterpoint.pgle.compiler_log import CompilerLog, ProfileUse, read_compiler_log
 from counterpoint.pgle.profiles.profile import ENDINGS
 from counterpoint.runs.layout import is_run
 from counterpoint.runs.reader import read_run
@@ -38,7 +38,7 @@ class LogProof:
     where: str
     use: ProfileUse
     reason: str
-    evidence: LogEvidence
+    evidence: CompilerLog
     given: str | None = None
 
 
@@ -71,14 +71,14 @@ def proof_in(path: Path) -> LogProof:
 
 def _of_text(where: str, text: str) -> LogProof:
     """Return what a text shows of which nobody knows whether a compiler wrote to it."""
-    found = read_evidence(text)
-    reason = found.reason
-    if not found.from_xla:
+    log = read_compiler_log(text)
+    reason = log.reason
+    if not log.from_xla:
         reason = (
             "no line of it is XLA's: it is not the log of a compile, or not verbose enough, for at"
             " its default level XLA does not mention profiles"
         )
-    return LogProof(where=where, use=found.use, reason=reason, evidence=found)
+    return LogProof(where=where, use=log.use, reason=reason, evidence=log)
 
 
 def proof_of(run: Run) -> LogProof:
@@ -88,7 +88,7 @@ def proof_of(run: Run) -> LogProof:
     several = len(run.ranks) > 1
     proofs = [
         _of_log(
-            read_evidence(log_text(rank.stderr), flags),
+            read_compiler_log(log_text(rank.stderr), flags),
             f"rank {rank.number}: " if several else "",
             run,
             given,
@@ -106,8 +106,8 @@ def flags_of(run: Run) -> Mapping[str, str]:
     return {**dict(run.settings.xla), **dict(read)}
 
 
-def _of_log(found: LogEvidence, rank: str, run: Run, given: str | None) -> LogProof:
-    use, reason = found.use, found.reason
+def _of_log(log: CompilerLog, rank: str, run: Run, given: str | None) -> LogProof:
+    use, reason = log.use, log.reason
     platform = platforms_without_pgle(run)
     if given is not None and platform and use is not ProfileUse.USED:
         use = ProfileUse.NOT_USED
@@ -115,7 +115,7 @@ def _of_log(found: LogEvidence, rank: str, run: Run, given: str | None) -> LogPr
     elif given is not None and use is ProfileUse.UNKNOWN:
         use, reason = _by_its_place(Path(run.cwd) / given, reason)
     return LogProof(
-        where=str(run.path), use=use, reason=f"{rank}{reason}", evidence=found, given=given
+        where=str(run.path), use=use, reason=f"{rank}{reason}", evidence=log, given=given
     )
 
 

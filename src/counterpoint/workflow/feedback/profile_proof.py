@@ -11,8 +11,8 @@ from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.reader import read_program
 from counterpoint.pgle.applying.subject import heaviest
 from counterpoint.pgle.checking.check import Coverage, check_profile
+from counterpoint.pgle.compiler_log import ModuleUse, ProfileUse, read_compiler_log
 from counterpoint.pgle.complaints import LogComplaint
-from counterpoint.pgle.evidence import ModuleUse, ProfileUse, read_evidence
 from counterpoint.pgle.profiles.profile import Profile
 from counterpoint.pgle.staleness import ProfileFit
 from counterpoint.runs.run import Rank, Run
@@ -48,12 +48,12 @@ def prove(run: Run, profile: Profile, module: str) -> ProfileProof:
 
 def _of_rank(rank: Rank, run: Run, profile: Profile, module: str) -> ProfileProof:
     where = f"rank {rank.number}: " if len(run.ranks) > 1 else ""
-    evidence = read_evidence(log_text(rank.stderr), dict(run.settings.xla))
-    use = evidence.of(module)
+    log = read_compiler_log(log_text(rank.stderr), dict(run.settings.xla))
+    use = log.of(module)
     program = compiled(rank, module)
     coverage = None if program is None else check_profile(profile, program)
     is_used = use is not None and use.use is ProfileUse.USED
-    wants = () if is_used else (_platform(run) or _log_says(evidence.reason, use),)
+    wants = () if is_used else (_platform(run) or _log_says(log.reason, use),)
     missing = tuple(f"{where}{want}" for want in (*wants, _fits(coverage, module)) if want)
     reasons = missing or (f"{where}{use.reason}" if use else "",)
     return ProfileProof(
@@ -61,7 +61,7 @@ def _of_rank(rank: Rank, run: Run, profile: Profile, module: str) -> ProfileProo
         reasons=reasons,
         module=use,
         coverage=coverage,
-        complaints=evidence.complaints,
+        complaints=log.complaints,
     )
 
 
@@ -104,10 +104,10 @@ def log_text(path: Path) -> str:
 
 def platforms_without_pgle(run: Run) -> str:
     """Return the platforms of the run, if none takes PGLE profiles: only GPUs do."""
-    found = {
+    platforms = {
         process.platform for rank in run.ranks for process in rank.processes if process.platform
     }
-    return ", ".join(sorted(found)) if found <= {"cpu", "tpu"} else ""
+    return ", ".join(sorted(platforms)) if platforms <= {"cpu", "tpu"} else ""
 
 
 def _platform(run: Run) -> str | None:

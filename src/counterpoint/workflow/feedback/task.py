@@ -25,7 +25,7 @@ from counterpoint.flags.forms import quoted
 from counterpoint.flags.settings import Settings, inherited_settings
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.flags.versions import LHS, PROFILE, false_stops_scheduler
-from counterpoint.pgle.evidence import VERBOSE_LOG
+from counterpoint.pgle.compiler_log import VERBOSE_LOG
 from counterpoint.pgle.making.contention import ProfilerConflict, conflicts, processes_here
 from counterpoint.pgle.profiles.profile import check_percentile
 from counterpoint.runs.outcomes import OutcomeKind
@@ -83,8 +83,8 @@ class FeedbackTask(LoopOptions):
     @property
     def jaxlib(self) -> str | None:
         """The version that the workload will run; None if it can't be determined."""
-        found = find_interpreter(self.command, self.inherited)
-        return found.versions.get("jaxlib") if found else None
+        interpreter = find_interpreter(self.command, self.inherited)
+        return interpreter.versions.get("jaxlib") if interpreter else None
 
     def under(self, *flags: tuple[str, str], env: tuple[tuple[str, str], ...] = ()) -> Settings:
         """Return the user's settings, the scheduler and its log, and what the phase needs.
@@ -147,8 +147,8 @@ def on_tpus(task: FeedbackTask) -> bool:
     name, platforms = _platforms(task)
     if name is not None:
         return "tpu" in platforms
-    found = find_interpreter(task.command, task.inherited)
-    packages: Mapping[str, str] = {} if found is None else found.versions
+    interpreter = find_interpreter(task.command, task.inherited)
+    packages: Mapping[str, str] = {} if interpreter is None else interpreter.versions
     return "libtpu" in packages and not any(one.startswith(_OF_GPUS) for one in packages)
 
 
@@ -174,13 +174,14 @@ def refuse_platform(task: FeedbackTask) -> None:
             next=shlex.join([*words, "--", *task.command]),
         )
     if name is None:
-        found = find_interpreter(task.command, task.inherited)
-        versions: Mapping[str, str] = {} if found is None else found.versions
+        interpreter = find_interpreter(task.command, task.inherited)
+        versions: Mapping[str, str] = {} if interpreter is None else interpreter.versions
         if "jaxlib" in versions and not any(package.startswith(_OF_GPUS) for package in versions):
+            where = interpreter.path if interpreter else "this Python"
             raise UsageError(
-                f"the JAX of {found.path if found else 'this Python'} has no GPU backend",
+                f"the JAX of {where} has no GPU backend",
                 why="it runs on the CPU, and XLA uses PGLE profiles on GPUs only",
-                next=f"{_python(found)} -m pip install 'jax[cuda13]'",
+                next=f"{_python(interpreter)} -m pip install 'jax[cuda13]'",
             )
         if "jaxlib" in versions and _runs_here(task) and not may_have_gpu(variables):
             raise UsageError(
@@ -202,8 +203,8 @@ def _runs_here(task: FeedbackTask) -> bool:
     return is_python(task.command[0]) and not away
 
 
-def _python(found: JaxInterpreter | None) -> str:
-    return "python" if found is None else shlex.quote(str(found.path))
+def _python(interpreter: JaxInterpreter | None) -> str:
+    return "python" if interpreter is None else shlex.quote(str(interpreter.path))
 
 
 def refuse_flags(task: FeedbackTask) -> None:
@@ -274,15 +275,15 @@ def _refuse_deaf(run: Run, name: str) -> None:
 
 def refuse_contention(task: FeedbackTask) -> tuple[ProfilerConflict, ...]:
     """Reject a certain conflict with another profiler; return the possible ones."""
-    found = conflicts(task.inherited, processes_here(), task.jaxlib)
-    certain = next((conflict for conflict in found if conflict.certain), None)
+    profilers = conflicts(task.inherited, processes_here(), task.jaxlib)
+    certain = next((conflict for conflict in profilers if conflict.certain), None)
     if certain is not None:
         raise UsageError(
             f"JAX's profiler can't measure here: {certain.who} ({certain.shown_by})",
             why=certain.effect,
             next=certain.next,
         )
-    return found
+    return profilers
 
 
 def _failed(run: Run) -> Path:

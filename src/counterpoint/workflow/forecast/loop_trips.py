@@ -19,7 +19,7 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.core.printable import some
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.provenance import provenance
 from counterpoint.hlo.told_trips import unknown_loops, with_trips
 from counterpoint.runs.timeline import read
 from counterpoint.timeline.model import Timeline
@@ -60,13 +60,13 @@ class LoopTrips:
             if said is not None:
                 trips[loop.name] = said
                 notes.append(f"{loop.name} turns {said:,} times, as told")
-            elif (found := self._measured(program, loop)) is not None:
-                trips[loop.name] = round(found.trips)
+            elif (measured := self._measured(program, loop)) is not None:
+                trips[loop.name] = round(measured.trips)
                 spread = ""
-                if found.least != found.most:
-                    spread = f" ({found.least:,.0f} to {found.most:,.0f})"
-                other = found.source != provenance(program, loop).source
-                place = f", as the loop of its {found.source}" if other else ""
+                if measured.least != measured.most:
+                    spread = f" ({measured.least:,.0f} to {measured.most:,.0f})"
+                other = measured.source != provenance(program, loop).source
+                place = f", as the loop of its {measured.source}" if other else ""
                 notes.append(
                     f"{loop.name} turns {trips[loop.name]:,} times{spread}, measured by"
                     f" {self.origin}{place}"
@@ -145,14 +145,14 @@ def read_trips(told: Sequence[str], measured: Path | str | None) -> LoopTrips:
     """Parse `NAME=N`, and read the counts of a Run or a profile."""
     counts: dict[str, int] = {}
     for text in told:
-        found = _TOLD.fullmatch(text)
-        if found is None:
+        match = _TOLD.fullmatch(text)
+        if match is None:
             raise UsageError(
                 f"--trips {text}: a loop and its trip count are expected",
                 why="the loop is named by its instruction or its source line",
                 next="use --trips while.5=40",
             )
-        counts[found[1]] = int(found[2])
+        counts[match[1]] = int(match[2])
     if measured is None:
         return LoopTrips(told=counts)
     return LoopTrips(told=counts, measured=_measure(measured), origin=str(measured))
@@ -160,19 +160,19 @@ def read_trips(told: Sequence[str], measured: Path | str | None) -> LoopTrips:
 
 def _measure(path: Path | str) -> tuple[MeasuredLoop, ...]:
     timeline = read(str(path))
-    found = tuple(
+    loops = tuple(
         loop
         for number, entry in enumerate(timeline.programs)
         if (program := entry.hlo()) is not None
         for loop in _in_program(timeline, number, program)
     )
-    if not found:
+    if not loops:
         raise InputError(
             f"{path}: it shows no loop of unknown trip count",
             why="such a loop is recognized by the HLO in a profile, and counted by what ran in it",
             next="counterpoint run -- python train.py",
         )
-    return found
+    return loops
 
 
 def _in_program(timeline: Timeline, number: int, program: Program) -> Iterator[MeasuredLoop]:
@@ -207,5 +207,5 @@ def _times(program: Program, computation: str, ran: Mapping[str, int]) -> float:
     if computation == program.entry:
         return 1.0
     own = program.computations[computation].instructions
-    found = [ran[it.name] for it in own if it.name in ran and it.opcode != "while"]
-    return float(median(found)) if found else 0.0
+    counts = [ran[it.name] for it in own if it.name in ran and it.opcode != "while"]
+    return float(median(counts)) if counts else 0.0

@@ -65,7 +65,7 @@ def transfer_costs(
         profile = read_profile(place)
         _refuse(other_recorded(profile.origin, target), place, target)
         shares = _shares(profile, programs)
-        found = [
+        costs = [
             _of_profile(share, place, program)
             for share, program in zip(shares, programs, strict=True)
         ]
@@ -73,15 +73,15 @@ def transfer_costs(
         timeline = read(str(path))
         _refuse(mismatched_devices(timeline.devices, target), place, target)
         numbers = recorded_programs(timeline, programs, main)
-        found = [
+        costs = [
             _of_timeline(timeline, number, str(path), program)
             if at == main
             else _of_another(timeline, number, str(path), program)
             for at, (number, program) in enumerate(zip(numbers, programs, strict=True))
         ]
     if len(programs) == 1:
-        return tuple(found)
-    return tuple(_told_of(one, program) for one, program in zip(found, programs, strict=True))
+        return tuple(costs)
+    return tuple(_told_of(one, program) for one, program in zip(costs, programs, strict=True))
 
 
 def _of_another(
@@ -95,10 +95,10 @@ def _of_another(
     return TransferredCosts(MeasuredCosts(program, {}, where), "no costs", (warning,))
 
 
-def _told_of(found: TransferredCosts, program: Program) -> TransferredCosts:
+def _told_of(costs: TransferredCosts, program: Program) -> TransferredCosts:
     """Return the costs with the program's name in what is said of them."""
-    warnings = tuple(f"{program.name}: {text}" for text in found.warnings)
-    return replace(found, how=f"{program.name}: {found.how}", warnings=warnings)
+    warnings = tuple(f"{program.name}: {text}" for text in costs.warnings)
+    return replace(costs, how=f"{program.name}: {costs.how}", warnings=warnings)
 
 
 def _shares(profile: Profile, programs: Sequence[Program]) -> list[Profile]:
@@ -145,8 +145,8 @@ def _of_profile(profile: Profile, place: Path, base: Program) -> TransferredCost
     warnings = _warnings(str(place), len(by_name), len(costs))
     if by_name and len(by_name) < _FEW * len(costs):
         # Names such as fusion.3 are in every program: some match by chance.
-        found = f"only {len(by_name):,} of {len(costs):,} names of {place} are in this program"
-        warnings = (f"{found}: it belongs to another program and is NOT USED",)
+        mismatch = f"only {len(by_name):,} of {len(costs):,} names of {place} are in this program"
+        warnings = (f"{mismatch}: it belongs to another program and is NOT USED",)
         by_name = {}
     elif not own:
         warning = (
@@ -181,10 +181,10 @@ def _of_timeline(
             next=f"counterpoint pgle make {where} -o step.pbtxt",
         )
     measured = MeasuredCosts(program, instructions_of(own, program), where)
-    found = _found(measured, base)
+    matched = _count_matches(measured, base)
     total = len(_launched(base))
-    how = f"{found:,} of {total:,} instructions, matched by operation, from {where}"
-    return TransferredCosts(measured, how, _few_found(where, found, total))
+    how = f"{matched:,} of {total:,} instructions, matched by operation, from {where}"
+    return TransferredCosts(measured, how, _few_matches(where, matched, total))
 
 
 def instructions_of(costs: Sequence[InstructionCost], program: Program) -> Mapping[str, float]:
@@ -194,12 +194,12 @@ def instructions_of(costs: Sequence[InstructionCost], program: Program) -> Mappi
         for name in (instruction.name, cost_name(instruction), lookup_name(instruction)):
             names.setdefault(name, instruction.name)
     wrapped = program.wrapped
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for cost in costs:
         name = names.get(cost.name) or names.get(wrapped.get(cost.name, ""))
         if name is not None:
-            found[name] = cost.us * 1e-6
-    return found
+            seconds[name] = cost.us * 1e-6
+    return seconds
 
 
 def _launched(program: Program) -> list[Instruction]:
@@ -211,18 +211,18 @@ def _launched(program: Program) -> list[Instruction]:
     ]
 
 
-def _found(measured: MeasuredCosts, program: Program) -> int:
+def _count_matches(measured: MeasuredCosts, program: Program) -> int:
     return sum(
         measured.find(program, instruction) is not None for instruction in _launched(program)
     )
 
 
-def _few_found(where: str, found: int, whole: int) -> tuple[str, ...]:
-    if found >= _FEW * whole:
+def _few_matches(where: str, matched: int, whole: int) -> tuple[str, ...]:
+    if matched >= _FEW * whole:
         return ()
     subject = (
-        f"only {found:,} of {whole:,} instructions of this program were"
-        if found
+        f"only {matched:,} of {whole:,} instructions of this program were"
+        if matched
         else "NOTHING of this program was"
     )
     return (f"{subject} measured in {where}: another compiler, other settings or another program",)
@@ -232,18 +232,18 @@ def _fingerprints(costs: Sequence[InstructionCost]) -> str:
     return ", ".join(dict.fromkeys(cost.fingerprint for cost in costs if cost.fingerprint))
 
 
-def _warnings(where: str, found: int, whole: int) -> tuple[str, ...]:
-    if not found:
+def _warnings(where: str, matched: int, whole: int) -> tuple[str, ...]:
+    if not matched:
         return (
             (
                 f"NOTHING in {where} matches this program: it belongs to another program and is"
                 " not used"
             ),
         )
-    if found < _FEW * whole:
+    if matched < _FEW * whole:
         return (
             (
-                f"only {found:,} of {whole:,} of {where} match this program; it may belong to"
+                f"only {matched:,} of {whole:,} of {where} match this program; it may belong to"
                 " another one"
             ),
         )

@@ -12,7 +12,7 @@ from counterpoint.hlo.memory.owners import Held, Owner, Owners
 from counterpoint.hlo.memory.plan import HOST_COLOR, BlockKind, BufferPlan, Event
 from counterpoint.hlo.memory.replay import Replay
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.origin import provenance
+from counterpoint.hlo.provenance import provenance
 
 _DEFAULT_COLOR: Final = 0
 _GPU_SPACES: Final = {0: "device", 1: "collectives", 7: "collectives", HOST_COLOR: "host"}

@@ -24,7 +24,7 @@ from counterpoint.hlo.category import category
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, launched
-from counterpoint.hlo.origin import StableKey, provenance, stable_key
+from counterpoint.hlo.provenance import StableKey, provenance, stable_key
 from counterpoint.pgle.lookups import cost_name, lookup_name
 from counterpoint.pgle.making.samples import measured_times
 from counterpoint.runs.timeline import read
@@ -118,8 +118,12 @@ class _Side:
         instruction = self.instructions.get(name)
         if instruction is None or self.program is None:
             return None
-        found = collective(self.program, instruction)
-        return found.kind if found is not None else str(category(self.program, instruction))
+        communication = collective(self.program, instruction)
+        return (
+            communication.kind
+            if communication is not None
+            else str(category(self.program, instruction))
+        )
 
     def source(self, name: str) -> str | None:
         instruction = self.instructions.get(name)
@@ -150,8 +154,8 @@ def compare(
     base: Forecast, measured: Timeline, origin: str, target: Target
 ) -> MeasurementComparison:
     """Compare the prediction with the measurement, each program of the step with its own."""
-    found = [*_compared_programs(base, measured, origin)]
-    ops = [row for one in found for row in one.rows()]
+    programs = [*_compared_programs(base, measured, origin)]
+    ops = [row for one in programs for row in one.rows()]
     ops.sort(key=lambda op: (-abs(op.difference_ms), op.name))
     whole = math.fsum(op.measured_ms or 0.0 for op in ops)
     both = (op for op in ops if op.predicted_ms is not None)
@@ -163,22 +167,22 @@ def compare(
             f" ({_kinds(measured)}; the prediction is for GPUs)",
             next="counterpoint run --profile-steps 5 -- python train.py",
         )
-    ran = [one.ran_ms for one in found if one.ran_ms is not None]
+    ran = [one.ran_ms for one in programs if one.ran_ms is not None]
     return MeasurementComparison(
         origin=origin,
         predicted_ms=base.step_s * 1e3,
         predicted_program_ms=programs_seconds(base) * 1e3,
         measured_ms=_step_ms(measured),
         program_ms=sum(ran) if ran else None,
-        programs=len(found),
+        programs=len(programs),
         ops=tuple(ops),
         categories=_by_category(ops),
         matched_share=share,
-        how="; ".join(dict.fromkeys(_how(one.here, one.there) for one in found if one.is_both)),
+        how="; ".join(dict.fromkeys(_how(one.here, one.there) for one in programs if one.is_both)),
         basis=measured.basis,
         warnings=(
             *_machines(origin, measured, target),
-            *_other_counts(found, origin),
+            *_other_counts(programs, origin),
             *_warnings(origin, share),
         ),
     )
@@ -272,9 +276,9 @@ def _compared_programs(
             )
 
 
-def _other_counts(found: Sequence[_ComparedProgram], origin: str) -> Iterator[str]:
+def _other_counts(programs: Sequence[_ComparedProgram], origin: str) -> Iterator[str]:
     """Warn of programs that a measured step does not run as often as a predicted one."""
-    for one in found:
+    for one in programs:
         if one.runs != one.measured_runs and one.runs:
             yield (
                 f"a step runs {one.name} {_often(one.runs)} by the prediction, and"
@@ -292,15 +296,15 @@ def _program_of(timeline: Timeline, number: int | None) -> Program | None:
 
 def _side(timeline: Timeline, number: int | None, program: Program | None, origin: str) -> _Side:
     """Return the times of one run of a program."""
-    found = measured_times(timeline, number) if number is not None else Unknown("no step")
-    if isinstance(found, Unknown):
-        raise InputError(f"{origin}: no times of single instructions", why=found.reason)
+    times = measured_times(timeline, number) if number is not None else Unknown("no step")
+    if isinstance(times, Unknown):
+        raise InputError(f"{origin}: no times of single instructions", why=times.reason)
     named: dict[str, Instruction] = {}
     for computation in launched(program) if program is not None else ():
         for instruction in computation.instructions:
             for name in (instruction.name, cost_name(instruction), lookup_name(instruction)):
                 named.setdefault(name, instruction)
-    return _Side({name: us / 1e3 for name, us in found.us.items()}, program, named)
+    return _Side({name: us / 1e3 for name, us in times.us.items()}, program, named)
 
 
 def _matched(here: _Side, there: _Side) -> dict[str, str | None]:
@@ -310,8 +314,8 @@ def _matched(here: _Side, there: _Side) -> dict[str, str | None]:
     if not _same_module(here, there):
         for alike in (_key, _work, _place):
             _pair_off(here, there, pairs, free, alike)
-    for mine, found in pairs.items():
-        if found is None and mine in free and _may_be(here, there, mine):
+    for mine, theirs in pairs.items():
+        if theirs is None and mine in free and _may_be(here, there, mine):
             pairs[mine] = mine
             del free[mine]
     return pairs
@@ -331,9 +335,9 @@ def _pair_off(
         if key is not None:
             waiting.setdefault(key, []).append(name)
     for mine in sorted(pairs, key=here.order):
-        found = waiting.get(alike(here, mine)) if pairs[mine] is None else None
-        if found:
-            pairs[mine] = found.pop(0)
+        equals = waiting.get(alike(here, mine)) if pairs[mine] is None else None
+        if equals:
+            pairs[mine] = equals.pop(0)
             del free[pairs[mine] or ""]
 
 

@@ -25,7 +25,7 @@ from counterpoint.flags.versions import PROFILE, scheduler_on
 from counterpoint.hlo.model.program import Program
 from counterpoint.pgle.applying.apply import apply_on_tpus, compare_compiles
 from counterpoint.pgle.applying.libtpu import INIT_ARGS, profile_argument
-from counterpoint.pgle.evidence import VERBOSE_LOG
+from counterpoint.pgle.compiler_log import VERBOSE_LOG
 from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import check_place, write_profile
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
@@ -60,8 +60,8 @@ class MemoryPressure:
 
 def crowding(log: str) -> MemoryPressure | None:
     """Return the logged memory of the schedule, if that is more than the scheduler's limit."""
-    found = [MemoryPressure(int(wanted), int(limit)) for wanted, limit in _CROWDED.findall(log)]
-    over = [attempt for attempt in found if attempt.wanted_bytes > attempt.limit_bytes]
+    attempts = [MemoryPressure(int(wanted), int(limit)) for wanted, limit in _CROWDED.findall(log)]
+    over = [attempt for attempt in attempts if attempt.wanted_bytes > attempt.limit_bytes]
     return max(over, key=lambda attempt: attempt.wanted_bytes) if over else None
 
 
@@ -118,54 +118,54 @@ def gain(
         names = of_one or ", ".join(part.program.name for part in parts)
         saved = _together([profiles[main]] if of_one else profiles, f"{names} on {pricing.target}")
         write_profile(saved, question.pgle_out, overwrite=question.overwrite)
-    found: list[_Scheduled] = []
+    scheduled: list[_Scheduled] = []
     for number, (workload, part, profile) in enumerate(
         zip(workloads, parts, profiles, strict=True)
     ):
         own = pricing.of_part(number)
         with scratch_directory("pgle") as scratch:
             if not profile.costs:
-                found.append(_Scheduled(forecast=part))  # nothing that a scheduler could move
+                scheduled.append(_Scheduled(forecast=part))  # nothing that a scheduler could move
             elif on_tpus:
                 place = scratch / "libtpu.pb"
-                found.append(_on_tpus(place, profile, workload, own, part, question))
+                scheduled.append(_on_tpus(place, profile, workload, own, part, question))
             else:
                 place = write_profile(profile, scratch / "predicted.pbtxt")
-                found.append(
+                scheduled.append(
                     _compiled_with(place, profile, workload, own, part, question.timeout_s)
                 )
-    whole = _of_step(found, profiles, subject, pricing, base)
+    whole = _of_step(scheduled, profiles, subject, pricing, base)
     return replace(whole, path=question.pgle_out, path_of=of_one)
 
 
 def _of_step(
-    found: Sequence[_Scheduled],
+    scheduled: Sequence[_Scheduled],
     profiles: Sequence[Profile],
     subject: PredictionSubject,
     pricing: PricingContext,
     base: Forecast,
 ) -> Gain:
-    simulated = found[0].forecast
+    simulated = scheduled[0].forecast
     if base.parts:
         alive = [
             None if one.forecast is part else it.alive_bytes  # the memory of a part includes it
-            for one, part, it in zip(found, base.parts, subject.cycle, strict=True)
+            for one, part, it in zip(scheduled, base.parts, subject.cycle, strict=True)
         ]
-        again = [one.forecast for one in found]
+        again = [one.forecast for one in scheduled]
         simulated = forecast_in_turn(
             pricing, again, base.order, subject.main, alive, subject.updates
         )
-    unused = {one.reason: one.forecast.program.name for one in found if not one.used}
+    unused = {one.reason: one.forecast.program.name for one in scheduled if not one.used}
     reasons = (f"{name}: {why}" if base.parts else why for why, name in unused.items())
-    crowded = [one.crowded for one in found if one.crowded is not None]
+    crowded = [one.crowded for one in scheduled if one.crowded is not None]
     return Gain(
         forecast=simulated,
         saves_s=base.step_s - simulated.step_s,
         saves_range_s=difference(base.simulation, simulated.simulation),
         costs=sum(len(profile.costs) for profile in profiles),
         used=not unused,
-        reason="; ".join(reasons) or found[0].reason,
-        changed=any(one.changed for one in found),
+        reason="; ".join(reasons) or scheduled[0].reason,
+        changed=any(one.changed for one in scheduled),
         crowded=max(crowded, key=lambda it: it.wanted_bytes, default=None),
     )
 

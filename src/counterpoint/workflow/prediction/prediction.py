@@ -373,10 +373,10 @@ def _subject(
 
 
 def _own_target(subject: PredictionSubject) -> Target:
-    found = own_target(subject.workload) if subject.workload is not None else None
-    if found is None:
+    target = own_target(subject.workload) if subject.workload is not None else None
+    if target is None:
         raise _no_target(subject.origin, tpus=subject.on_tpus)
-    return found
+    return target
 
 
 def require_target(target: Target | None, origin: str) -> Target:

@@ -38,14 +38,14 @@ class UnansweredWhatIf:
 
 def read_questions(texts: Sequence[str], *, tpus: bool | None = None) -> list[tuple[str, WhatIf]]:
     """Parse each part of a text by itself, then all of them together; reject errors early."""
-    found: list[tuple[str, WhatIf]] = []
+    questions: list[tuple[str, WhatIf]] = []
     for text in texts:
         parts = [part.strip() for part in text.split(",") if part.strip()]
         whole = parse_what_if(text, tpus=tpus)
         if len(parts) > 1:
-            found += [(part, parse_what_if(part)) for part in parts]
-        found.append((", ".join(parts), whole))
-    return found
+            questions += [(part, parse_what_if(part)) for part in parts]
+        questions.append((", ".join(parts), whole))
+    return questions
 
 
 def answers(
@@ -76,17 +76,17 @@ def answers(
 
 def _resolved_in_each(what_if: WhatIf, base: Forecast) -> list[WhatIf]:
     """Return the question for each program of the step; one of them must have its names."""
-    found: list[WhatIf] = []
+    questions: list[WhatIf] = []
     errors: list[CounterpointError] = []
     for part in base.parts or (base,):
         try:
-            found.append(resolved(what_if, part.program))
+            questions.append(resolved(what_if, part.program))
         except CounterpointError as error:
             errors.append(error)
-            found.append(replace(what_if, instructions={}))
-    if len(errors) == len(found):
+            questions.append(replace(what_if, instructions={}))
+    if len(errors) == len(questions):
         raise errors[0]
-    return found
+    return questions
 
 
 def resolved(what_if: WhatIf, program: Program) -> WhatIf:
@@ -96,10 +96,10 @@ def resolved(what_if: WhatIf, program: Program) -> WhatIf:
     bodies = list(launched(program))
     priced = {instruction.name for body in bodies for instruction in body.instructions}
     kinds = {
-        found.kind
+        communication.kind
         for body in bodies
         for instruction in body.instructions
-        if (found := collective(program, instruction)) is not None
+        if (communication := collective(program, instruction)) is not None
     }
     names = {
         name if name in kinds else _priced_name(name, program, priced, kinds): factor
@@ -110,13 +110,13 @@ def resolved(what_if: WhatIf, program: Program) -> WhatIf:
 
 def _priced_name(name: str, program: Program, priced: set[str], kinds: set[str]) -> str:
     """Return the name of an instruction's start if it is asynchronous, whichever name was given."""
-    found = program.instruction(name)
-    if found is not None and is_done(found):
-        found = start_of(program, found) or found
-    if found is not None and found.name in priced:
-        return found.name
-    if found is not None:
-        holder = program.callers(found.computation)
+    instruction = program.instruction(name)
+    if instruction is not None and is_done(instruction):
+        instruction = start_of(program, instruction) or instruction
+    if instruction is not None and instruction.name in priced:
+        return instruction.name
+    if instruction is not None:
+        holder = program.callers(instruction.computation)
         raise UsageError(
             f"--what-if {name}: it has no time of its own",
             why=f"it is part of {holder[0].name}" if holder else "nothing launches it",

@@ -52,29 +52,29 @@ def bisect(
 
     `versions` begin and end with those of `ends`.
     """
-    found = {
+    steps = {
         0: ReleaseStep(version=versions[0], side=ends[0]),
         len(versions) - 1: ReleaseStep(version=versions[-1], side=ends[1]),
     }
 
     def halve(low: int, high: int) -> None:
-        if not each and _change(found[low].side, found[high].side) <= LEAST_MOVE:
+        if not each and _change(steps[low].side, steps[high].side) <= LEAST_MOVE:
             return
-        left = [at for at in range(low + 1, high) if at not in found]
+        left = [at for at in range(low + 1, high) if at not in steps]
         if not left:
             return
         middle = left[len(left) // 2]
         try:
-            found[middle] = ReleaseStep(version=versions[middle], side=predict(versions[middle]))
+            steps[middle] = ReleaseStep(version=versions[middle], side=predict(versions[middle]))
         except CounterpointError as error:
-            found[middle] = ReleaseStep(version=versions[middle], error=error)
+            steps[middle] = ReleaseStep(version=versions[middle], error=error)
             halve(low, high)  # with the others between
             return
         halve(low, middle)
         halve(middle, high)
 
     halve(0, len(versions) - 1)
-    return tuple(found[at] for at in sorted(found))
+    return tuple(steps[at] for at in sorted(steps))
 
 
 def _change(one: UpgradeSide | None, other: UpgradeSide | None) -> float:

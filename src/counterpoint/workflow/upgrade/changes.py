@@ -77,12 +77,12 @@ def programs_of(forecast: Forecast) -> Programs:
 
 def changes_of(work: StepDifference, a: Programs, b: Programs) -> tuple[StepChangeOfKind, ...]:
     """Return the differences between the programs of two steps, the costliest kind first."""
-    found: defaultdict[ChangeKind, list[OpChange]] = defaultdict(list)
+    by_kind: defaultdict[ChangeKind, list[OpChange]] = defaultdict(list)
     for row in work.ops:
         kind = kind_of(row, a, b)
         if kind is not None:
-            found[kind].append(row)
-    changes = [_of_kind(kind, rows) for kind, rows in found.items()]
+            by_kind[kind].append(row)
+    changes = [_of_kind(kind, rows) for kind, rows in by_kind.items()]
     return tuple(sorted(changes, key=lambda it: (-abs(it.difference_ms), it.kind)))
 
 
@@ -144,8 +144,8 @@ def _of_collective(row: OpChange) -> ChangeKind | None:
 
 def _instructions(programs: Programs, items: Iterable[ComparedOp]) -> list[Instruction]:
     named = ((programs.get(item.program), item.op) for item in items)
-    found = (program.instruction(op) for program, op in named if program is not None)
-    return [instruction for instruction in found if instruction is not None]
+    instructions = (program.instruction(op) for program, op in named if program is not None)
+    return [instruction for instruction in instructions if instruction is not None]
 
 
 def _libraries(instructions: Sequence[Instruction]) -> list[str]:

@@ -157,12 +157,12 @@ class TriedWith:
     def results(self, asked: Sequence[tuple[Pairs, str]]) -> list[FlagTry]:
         """Compile with these flags, each a line of its own, and say what each undoes."""
         variants = [self._variant(flags) for flags, _ in asked]
-        found = compile_variants(
+        results = compile_variants(
             [(self.lowered, variant) for variant in variants], self.pricing, self.options, self.say
         )
         return [
             self._try(variant, flags, why, result)
-            for variant, (flags, why), result in zip(variants, asked, found, strict=True)
+            for variant, (flags, why), result in zip(variants, asked, results, strict=True)
         ]
 
     def _variant(self, flags: Pairs) -> Variant:
@@ -204,11 +204,11 @@ def tried_flags(
     if not asked:
         return ()
     tried.say(f"trying {len(asked)} settings that may undo changes")
-    found = tried.results(asked)
-    if len(old) > 1 and not found[0].same_program:
+    tries = tried.results(asked)
+    if len(old) > 1 and not tries[0].same_program:
         tried.say(f"trying {len(old[:_MOST])} flags one by one")
-        found += tried.results([((flag,), why) for flag, why in old[:_MOST]])
-    return tuple(sorted(found, key=lambda it: -math.inf if it.saves_s is None else -it.saves_s))
+        tries += tried.results([((flag,), why) for flag, why in old[:_MOST]])
+    return tuple(sorted(tries, key=lambda it: -math.inf if it.saves_s is None else -it.saves_s))
 
 
 def _steering(

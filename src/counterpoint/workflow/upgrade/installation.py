@@ -24,7 +24,7 @@ from packaging.version import InvalidVersion, Version
 
 from counterpoint.compile.interpreter import Interpreter
 from counterpoint.core import ArgumentError, CounterpointError, InputError
-from counterpoint.core.documents import cache_directory
+from counterpoint.core.cache import cache_directory
 from counterpoint.core.outputs import whole_directory
 from counterpoint.core.scratch import ScratchDirectory
 from counterpoint.workflow.upgrade.installer import REQUIREMENTS, BasePython, Installer, Unresolved
@@ -96,8 +96,8 @@ class Installations:
     def exact(self, text: str, argument: str) -> str:
         """Return the version that the text names; `newest` is asked of the index."""
         if text == NEWEST:
-            found = [self._installer.release(python) for python in self._installer.pythons()]
-            known = [version for version in found if version is not None]
+            newest = [self._installer.release(python) for python in self._installer.pythons()]
+            known = [version for version in newest if version is not None]
             if not known:
                 raise InputError("the package index has no JAX for the installed Pythons")
             return max(known, key=Version)
@@ -125,10 +125,10 @@ class Installations:
 
     def between(self, first: str, last: str) -> tuple[str, ...]:
         """Return the releases from the first to the last, both included."""
-        found = {first, last}
+        versions = {first, last}
         for python in {self.python_for(first), self.python_for(last)}:
-            found.update(self._installer.releases(python, first, last))
-        return tuple(sorted(found, key=Version))
+            versions.update(self._installer.releases(python, first, last))
+        return tuple(sorted(versions, key=Version))
 
     def of(self, versions: Sequence[str], say: Say) -> tuple[Installation, ...]:
         """Return the installations of these releases, all of one Python if there is one."""

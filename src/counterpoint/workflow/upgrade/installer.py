@@ -86,11 +86,11 @@ class Installer(ABC):
     def pythons(self) -> tuple[BasePython, ...]:
         """Return the installed Pythons, one of each minor version: that of this process first."""
         own = Path(getattr(sys, "_base_executable", sys.executable))
-        found = {f"{sys.version_info[0]}.{sys.version_info[1]}": own}
+        pythons = {f"{sys.version_info[0]}.{sys.version_info[1]}": own}
         for version, place in (*self._listed(), *_of_pyenv()):
             if version in _PYTHONS:
-                found.setdefault(version, place)
-        return tuple(BasePython(path, version) for version, path in found.items())
+                pythons.setdefault(version, place)
+        return tuple(BasePython(path, version) for version, path in pythons.items())
 
     def _listed(self) -> Iterator[tuple[str, Path]]:
         """Yield the Pythons that the installer knows: those on the PATH, but no scripts.
@@ -98,9 +98,9 @@ class Installer(ABC):
         A script of that name, such as pyenv's, runs a Python only where that is switched on.
         """
         for version in _PYTHONS:
-            found = shutil.which(f"python{version}")
-            if found and not _is_script(Path(found)):
-                yield version, Path(found)
+            python = shutil.which(f"python{version}")
+            if python and not _is_script(Path(python)):
+                yield version, Path(python)
 
 
 def unreachable(shown: str, variable: str) -> InputError:

@@ -36,13 +36,13 @@ _MOST_FILES: Final = 400
 _LISTING: Final = """\
 import json, sys
 from importlib import metadata
-found = []
+listed = []
 for it in metadata.distributions():
     name = it.metadata["Name"]
     if name:
         direct = it.read_text("direct_url.json")
-        found.append([name, it.version, json.loads(direct) if direct else None, it.requires or []])
-print(json.dumps([found, metadata.packages_distributions(), list(sys.stdlib_module_names)]))
+        listed.append([name, it.version, json.loads(direct) if direct else None, it.requires or []])
+print(json.dumps([listed, metadata.packages_distributions(), list(sys.stdlib_module_names)]))
 """
 
 
@@ -106,20 +106,20 @@ def packages_of_command(command: Sequence[str], cwd: Path) -> CarriedPackages:
 
     Nothing is carried for another program: its packages can't be known.
     """
-    found = shutil.which(command[0])
-    if found is None:
+    executable = shutil.which(command[0])
+    if executable is None:
         return NO_PACKAGES
     if Path(command[0]).name.startswith("python"):
-        python, words = Path(found), list(command[1:])
+        python, words = Path(executable), list(command[1:])
         while words and words[0].startswith("-") and words[0] != "-m":
             del words[: 2 if words[0] in _WITH_VALUE else 1]
     else:
-        first = Path(found).read_bytes()[:256].partition(b"\n")[0].decode(errors="replace")
+        first = Path(executable).read_bytes()[:256].partition(b"\n")[0].decode(errors="replace")
         if not (first.startswith("#!") and "python" in first):
             return NO_PACKAGES
         program = first[2:].split()[0]
         python = Path(program) if Path(program).is_file() else Path(sys.executable)
-        words = [found]
+        words = [executable]
     here = _listed(python)
     if words[:1] == ["-m"]:
         module = words[1] if words[1:] else ""

@@ -69,8 +69,8 @@ class Pip(Installer):
             said = self._pip(python, "index", "versions", "jax")
         except Unresolved:
             return ()
-        found = _VERSIONS.search(said)
-        return tuple(found[1].split(", ")) if found else ()
+        match = _VERSIONS.search(said)
+        return tuple(match[1].split(", ")) if match else ()
 
     def _would(
         self, requirements: Sequence[str], python: BasePython, constraints: Sequence[str]
@@ -89,8 +89,8 @@ class Pip(Installer):
                 "--report", str(report), *requirements,
             )  # fmt: skip
             told: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-        found = [entry["metadata"] for entry in told["install"]]
-        return [(str(each["name"]), str(each["version"])) for each in found]
+        packages = [entry["metadata"] for entry in told["install"]]
+        return [(str(each["name"]), str(each["version"])) for each in packages]
 
     def _pip(self, python: BasePython, *words: str) -> str:
         plain = [sys.executable, "-m", "pip", "--python", str(python.path), "--no-input"]

@@ -237,7 +237,7 @@ def _subject(
     if isinstance(source, str | Path):
         return find_subject(source, options.program, tpus=target.tpu is not None)
     say(f"lowering {' '.join(source)} with jax {installation.jax}")
-    found = run_subject(
+    subject = run_subject(
         _with_python(source, interpreter.python),
         target=target,
         devices=devices,
@@ -248,7 +248,7 @@ def _subject(
         interpreter=interpreter,
         cwd=cwd,
     )
-    return replace(found, origin=shlex.join(source))  # as given, not with the release's Python
+    return replace(subject, origin=shlex.join(source))  # as given, not with the release's Python
 
 
 def _with_python(command: Sequence[str], python: Path) -> list[str]:

@@ -174,14 +174,14 @@ def upgrade(
     with _releases(source, where, asked, say) as releases:
         versions = releases.exact(before, after)
         lowered = releases.lowered(versions)
-        found = upgrade_of(lowered, releases.pricing, asked, say)
+        comparison = upgrade_of(lowered, releases.pricing, asked, say)
         if not asked.bisect:
-            return found
+            return comparison
         between = releases.available.between(*versions)
         say(f"{len(between) - 2} releases between them")
-        ends = (found.before, found.after)
+        ends = (comparison.before, comparison.after)
         steps = bisect(between, ends, releases.predicted, each=asked.every)
-        return replace(found, steps=steps)
+        return replace(comparison, steps=steps)
 
 
 def upgrade_code(
@@ -330,11 +330,11 @@ def upgrade_of(
     say(f"compiling {', '.join(names) or lowered[0].subject.name} for {pricing.target}")
     before, after = compile_sides(lowered, pricing, options, say)
     say("comparing")
-    found = compared(before, after, pricing.target)
-    if not (options.tries and found.changes) or pricing.target.tpu is not None:
-        return found
+    comparison = compared(before, after, pricing.target)
+    if not (options.tries and comparison.changes) or pricing.target.tpu is not None:
+        return comparison
     tried = TriedWith(before, after, lowered[1], pricing, options, say)
-    return replace(found, tries=tried_flags(tried, found.changes, found.flags))
+    return replace(comparison, tries=tried_flags(tried, comparison.changes, comparison.flags))
 
 
 def compared(before: UpgradeSide, after: UpgradeSide, target: Target) -> Upgrade:

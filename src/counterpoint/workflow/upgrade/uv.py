@@ -66,10 +66,10 @@ class Uv(Installer):
     def release(self, python: BasePython, below: str | None = None) -> str | None:
         wanted = "jax" if below is None else f"jax<{below}"
         try:
-            found = _FOUND.search(self._compile([wanted], python, "--no-deps"))
+            match = _FOUND.search(self._compile([wanted], python, "--no-deps"))
         except Unresolved:
             return None
-        return found[1] if found else None
+        return match[1] if match else None
 
     def _listed(self) -> Iterator[tuple[str, Path]]:
         said = self._answer(["python", "list", "--only-installed", "--output-format", "json"])

@@ -21,9 +21,9 @@ _NAME = "_counterpoint_agent"
 
 
 def _enter(package: str) -> None:
-    arrival = _load("_counterpoint_arrival", os.path.join(_OURS, "arrival.py"))  # noqa: PTH118
+    hook = _load("_counterpoint_import_hook", os.path.join(_OURS, "import_hook.py"))  # noqa: PTH118
     agent = _load(_NAME, os.path.join(package, "__init__.py"), package)  # noqa: PTH118
-    agent.enter(arrival.when_loaded, _keep_variables)
+    agent.enter(hook.when_loaded, _keep_variables)
 
 
 def _keep_variables(**settings: Any) -> Any:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""Documents: their code blocks set something, their sentences nothing; notebooks; other texts."""
+"""Code blocks set something, the sentences around them nothing; notebooks; other texts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The digest of a host's profile: one row of columns per step, op and collective, and its clock.
+"""The extract of a host's profile: one row of columns per step, op and collective, and its clock.
 
-A digest has some hundred kilobytes where the profile has gigabytes. Merged digests are the rows of
-their hosts, in order and without copies, so that they merge in any order and in any tree, always
-with the same result. Docs: docs/formats/digest.md.
+An extract has some hundred kilobytes where the profile has gigabytes. Merged extracts are the rows
+of their hosts, in order and without copies, so that they merge in any order and in any tree, always
+with the same result. Docs: docs/formats/extract.md.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.hlo.collectives import device_groups
 from counterpoint.hlo.model.program import Program
-from counterpoint.hlo.reader import program_digest
+from counterpoint.hlo.reader import program_hash
 from counterpoint.timeline.model import Lane, Timeline
 
-FORMAT: Final = "counterpoint.digest/1"
+FORMAT: Final = "counterpoint.extract/1"
 
 STEPS: Final = {
     "device": pl.UInt16,  # its number on the host
@@ -93,17 +93,17 @@ _MOST_NOTES: Final = 20
 _ORDER: Final = ("host", "devices", "key", "source")
 
 
-def make_digest(timeline: Timeline) -> pl.DataFrame:
-    """Return the digest of each host of a Timeline."""
+def make_extract(timeline: Timeline) -> pl.DataFrame:
+    """Return the extract of each host of a Timeline."""
     if not timeline.devices:
         raise InputError(
             f"{', '.join(timeline.inputs)}: no device activity in this profile",
             why="; ".join(timeline.notes) or "it contains host events only",
         )
     data = StepData(selection=_every_step(timeline), context=context_of())
-    steps, found = _steps(data), _collectives(data)
+    steps, collectives = _steps(data), _collectives(data)
     return pl.concat(
-        _row(timeline, host, steps, found, data) for host in range(len(timeline.hosts))
+        _row(timeline, host, steps, collectives, data) for host in range(len(timeline.hosts))
     ).sort(_ORDER)
 
 
@@ -148,8 +148,8 @@ def _collectives(data: StepData) -> pl.DataFrame:
 
     Of a program with very many, those that move most, which are the same ones on all hosts.
     """
-    found = data.cached(exposed_executions)
-    if not len(found):
+    executions = data.cached(exposed_executions)
+    if not len(executions):
         return pl.DataFrame(schema={**COLLECTIVES, "end_ps": pl.Int64})
     named = data.timeline.ops.with_row_index("row").select(
         *("row", "bytes", "group_size", "program"),
@@ -157,7 +157,7 @@ def _collectives(data: StepData) -> pl.DataFrame:
         name=pl.coalesce("pair", "op", "name"),
     )
     per_step = (
-        found.join(named, left_on="op", right_on="row")
+        executions.join(named, left_on="op", right_on="row")
         .group_by("name", "device", "step")
         .agg(
             pl.col("kind", "group_size", "bytes", "program").drop_nulls().first(),
@@ -213,16 +213,16 @@ def group_numbers(devices: NDArray[np.int64], size: int, stride: int) -> NDArray
     return devices // (size * stride) * stride + devices % stride
 
 
-def _ends(found: pl.DataFrame) -> pl.DataFrame:
+def _ends(collectives: pl.DataFrame) -> pl.DataFrame:
     """Return when one collective ended in each step, the same one on hosts with one program.
 
     With all devices in it, it ends everywhere at nearly the same moment.
     """
-    if not len(found):
+    if not len(collectives):
         return pl.DataFrame(schema=ENDS)
-    steps = found["step"].n_unique()
+    steps = collectives["step"].n_unique()
     chosen = (
-        found.group_by("op")
+        collectives.group_by("op")
         .agg(
             pl.col("group_size").max().fill_null(1 << 30).alias("size"),
             pl.col("step").n_unique().alias("steps"),
@@ -232,7 +232,7 @@ def _ends(found: pl.DataFrame) -> pl.DataFrame:
         .head(1)
     )
     return (
-        found.join(chosen, on="op", how="semi")
+        collectives.join(chosen, on="op", how="semi")
         .group_by("step")
         .agg(pl.col("end_ps").max())
         .sort("step")
@@ -241,7 +241,7 @@ def _ends(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _row(
-    timeline: Timeline, host: int, steps: pl.DataFrame, found: pl.DataFrame, data: StepData
+    timeline: Timeline, host: int, steps: pl.DataFrame, collectives: pl.DataFrame, data: StepData
 ) -> pl.DataFrame:
     own = {at: each for at, each in enumerate(timeline.devices) if each.host == host}
     ordinal = {at: device.ordinal for at, device in own.items()}
@@ -254,11 +254,11 @@ def _row(
     tables = {
         "programs": _programs(timeline, host, [*own]),
         "steps": of_host(steps, STEPS, "device", "step"),
-        "collectives": of_host(found, COLLECTIVES, "op", "device", "step"),
+        "collectives": of_host(collectives, COLLECTIVES, "op", "device", "step"),
         "ops": data.ops.head(_MOST_OPS)
         .select("op", "category", "self_ms", "count")
         .rename({"self_ms": "ms"}),
-        "ends": _ends(found.filter(pl.col("device").is_in([*own]))),
+        "ends": _ends(collectives.filter(pl.col("device").is_in([*own]))),
     }
     device = next(iter(own.values()), None)
     facts = {
@@ -302,44 +302,44 @@ def _programs(timeline: Timeline, host: int, devices: list[int]) -> pl.DataFrame
     for program, count in runs.sort("program").rows():
         entry = timeline.programs[int(program)]
         variant = entry.variants.get(host)
-        build = None if variant is None else program_digest(variant.load()).hex()[:16]
+        build = None if variant is None else program_hash(variant.load()).hex()[:16]
         rows.append((entry.name, build, count, program == timeline.step_program))
     return pl.DataFrame(rows, schema=PROGRAMS, orient="row")
 
 
-def merge(*digests: pl.DataFrame) -> pl.DataFrame:
-    """Return the digests of all hosts, copies of a profile once."""
-    if not digests:
+def merge(*extracts: pl.DataFrame) -> pl.DataFrame:
+    """Return the extracts of all hosts, copies of a profile once."""
+    if not extracts:
         return pl.DataFrame(schema=SCHEMA)
-    return pl.concat(digests).sort(_ORDER).unique("key", keep="first", maintain_order=True)
+    return pl.concat(extracts).sort(_ORDER).unique("key", keep="first", maintain_order=True)
 
 
-def to_bytes(digest: pl.DataFrame) -> bytes:
-    """Return a digest as a Parquet file."""
+def to_bytes(extract: pl.DataFrame) -> bytes:
+    """Return an extract as a Parquet file."""
     buffer = io.BytesIO()
-    digest.write_parquet(buffer, compression="zstd")
+    extract.write_parquet(buffer, compression="zstd")
     return buffer.getvalue()
 
 
 def from_bytes(data: bytes, name: str) -> pl.DataFrame:
-    """Read a digest; `name` is that of its file."""
+    """Read an extract; `name` is that of its file."""
     try:
-        found = pl.read_parquet(io.BytesIO(data))
+        rows = pl.read_parquet(io.BytesIO(data))
     except (ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as failure:
         reason = str(failure).splitlines()[0]
-        raise InputError(f"{name}: not a whole digest: {reason}") from None
-    if dict(found.schema) != {name: _instance(kind) for name, kind in SCHEMA.items()}:
+        raise InputError(f"{name}: not a whole extract: {reason}") from None
+    if dict(rows.schema) != {name: _instance(kind) for name, kind in SCHEMA.items()}:
         raise InputError(
-            f"{name}: a Parquet file, but no digest of this version of Counterpoint",
+            f"{name}: a Parquet file, but no extract of this version of Counterpoint",
             next="make it again from the profiles",
         )
-    return found
+    return rows
 
 
 def _instance(kind: Any) -> Any:  # noqa: ANN401 - a type of polars
     return kind() if isinstance(kind, type) else kind
 
 
-def write_digest(digest: pl.DataFrame, path: str | Path) -> None:
-    """Write merged digests as one Parquet file."""
-    write_whole(Path(path), to_bytes(digest))
+def write_extracts(extracts: pl.DataFrame, path: str | Path) -> None:
+    """Write merged extracts as one Parquet file."""
+    write_whole(Path(path), to_bytes(extracts))

@@ -1,4 +1,4 @@
-"""Evidence in the compiler's log that it used a profile, or did not: per module, and overall.
+"""A compiler's log, which proves that a profile was used, or was not: per module and overall.
 
 `Found profile for module` is no proof: XLA writes it for an empty profile and for another program's
 as well. Proof is that it found costs in it: by its counts, which it writes when something is
@@ -8,7 +8,7 @@ missing, or by its lines on single instructions, which it writes in a verbose lo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -92,8 +92,8 @@ class ModuleUse:
 
 
 @dataclass(frozen=True, slots=True)
-class LogEvidence:
-    """The findings from a log. `needs` are variables to set for a more conclusive log.
+class CompilerLog:
+    """What a log says of profiles. `needs` are variables to set for a more conclusive log.
 
     `from_xla`: it has lines of XLA's, or of what XLA and JAX say about profiles.
     """
@@ -114,15 +114,15 @@ class LogEvidence:
         return next(reversed(with_profile or own), None)
 
 
-def read_evidence(log_text: str, flags: Mapping[str, str] | None = None) -> LogEvidence:
+def read_compiler_log(log_text: str, flags: Mapping[str, str] | None = None) -> CompilerLog:
     """Read a log: XLA's lines and JAX's warnings about profiles.
 
     `flags` are the XLA flags of that process, if known. They tell whether XLA would have counted
-    what is missing, so that silence is evidence.
+    what is missing, so that silence proves something.
     """
-    witness = _LogReader(flags)
-    witness.read(log_text)
-    return witness.evidence()
+    parser = _LogParser(flags)
+    parser.parse(log_text)
+    return parser.result()
 
 
 @dataclass(slots=True)
@@ -142,8 +142,8 @@ class _Module:
     missed: set[str] = field(default_factory=set[str])
 
 
-class _LogReader:
-    """Reads a log, and evaluates it."""
+class _LogParser:
+    """Parses a log, and evaluates it."""
 
     def __init__(self, flags: Mapping[str, str] | None = None) -> None:
         self._flags = flags
@@ -154,8 +154,8 @@ class _LogReader:
         self._informs = False  # XLA wrote lines of its lowest level
         self._from_xla = False
 
-    def read(self, text: str) -> None:
-        """Read a whole log, or the next part of it."""
+    def parse(self, text: str) -> None:
+        """Parse a whole log, or the next part of it."""
         for read in log_lines(text):
             line = read if read.file else replace(read, message=read.message.strip())
             self._informs = self._informs or line.level == "I"
@@ -164,42 +164,42 @@ class _LogReader:
             if raised is not None:
                 self._complaints.setdefault((raised.kind, raised.text), raised)
             elif line.file == _SCHEDULE or (not line.file and _OF_SCHEDULE.match(line.message)):
-                self._read_schedule(line)
+                self._parse_schedule(line)
             elif line.file == _ESTIMATOR or (not line.file and _OF_ESTIMATOR.match(line.message)):
-                self._read_estimator(line)
+                self._parse_estimator(line)
             elif loaded := _FROM_CACHE.search(line.message):
                 self._from_cache.append(loaded[1])
 
-    def _read_schedule(self, line: LogLine) -> None:
+    def _parse_schedule(self, line: LogLine) -> None:
         message = line.message
-        if found := _FINGERPRINT.match(message):
-            self._begin(line, found[1], found[2])
-        elif found := _SOURCE.match(message):
-            self._module(line, fresh="guided").source = found[1]
-        elif found := _FALLBACK.match(message):
-            self._module(line, fresh="guided").fallback = found[1]
-        elif found := _FOUND_PROFILE.match(message):
+        if match := _FINGERPRINT.match(message):
+            self._begin(line, match[1], match[2])
+        elif match := _SOURCE.match(message):
+            self._module(line, fresh="guided").source = match[1]
+        elif match := _FALLBACK.match(message):
+            self._module(line, fresh="guided").fallback = match[1]
+        elif match := _FOUND_PROFILE.match(message):
             module = self._module(line, fresh="guided")
             module.guided = True
-            module.name = found[1] or module.name
-        elif found := _OTHER_ESTIMATOR.match(message):
-            self._module(line, fresh="other").other = found[1]
+            module.name = match[1] or module.name
+        elif match := _OTHER_ESTIMATOR.match(message):
+            self._module(line, fresh="other").other = match[1]
 
-    def _read_estimator(self, line: LogLine) -> None:
+    def _parse_estimator(self, line: LogLine) -> None:
         message = line.message
         counts = _FOUND.match(message)
         module = self._counting(line) if counts else self._module(line)
         module.guided = True  # only this estimator writes such lines, even where it is not named
         if counts:
             module.found = int(counts[1])
-        elif found := _FOUND_COST.match(message):
-            module.looked_up.add(found[1] or found[2] or found[3])
-        elif found := _MISSED_COST.match(message):
-            module.missed.add(found[1])
-        elif found := _MISSING.match(message):
-            module.missing = int(found[1])
-        elif (found := _MISSING_NAME.match(message)) and module.missing is not None:
-            module.missing_names.append(found[1])
+        elif match := _FOUND_COST.match(message):
+            module.looked_up.add(match[1] or match[2] or match[3])
+        elif match := _MISSED_COST.match(message):
+            module.missed.add(match[1])
+        elif match := _MISSING.match(message):
+            module.missing = int(match[1])
+        elif (match := _MISSING_NAME.match(message)) and module.missing is not None:
+            module.missing_names.append(match[1])
 
     def _counting(self, line: LogLine) -> _Module:
         """Return the module that counts refer to.
@@ -222,14 +222,14 @@ class _LogReader:
             return self._begin(line)
         return module
 
-    def evidence(self) -> LogEvidence:
-        """Return the verdict on everything read."""
+    def result(self) -> CompilerLog:
+        """Return the verdict on everything parsed."""
         modules = tuple(
             self._weigh(module) for module in self._modules if module.guided or module.other
         )
         use, reason = self._verdict(modules)
         sources = dict.fromkeys(module.source for module in self._modules if module.source)
-        return LogEvidence(
+        return CompilerLog(
             use=use,
             reason=reason,
             modules=modules,
@@ -271,8 +271,8 @@ class _LogReader:
     def _use_uncounted(self, module: _Module) -> tuple[ProfileUse, str]:
         """Judge a module without XLA's counts: nothing was missing, or nothing was counted."""
         if module.looked_up:
-            found = counted_noun(len(module.looked_up), "instruction")
-            return ProfileUse.USED, f"XLA found costs of {found}"
+            instructions = counted_noun(len(module.looked_up), "instruction")
+            return ProfileUse.USED, f"XLA found costs of {instructions}"
         if module.missed:
             return ProfileUse.NOT_USED, _NOTHING_FOUND
         if self._counts():
@@ -287,9 +287,9 @@ class _LogReader:
         if discarded:
             return ProfileUse.FAILED, discarded.text
         for use in (ProfileUse.USED, ProfileUse.UNKNOWN):
-            found = next((module for module in modules if module.use is use), None)
-            if found is not None:
-                return use, f"{found.module}: {found.reason}"
+            decisive = next((module for module in modules if module.use is use), None)
+            if decisive is not None:
+                return use, f"{decisive.module}: {decisive.reason}"
         if self._from_cache:
             return (
                 ProfileUse.USED,
@@ -320,8 +320,8 @@ class _LogReader:
         )
 
     def _first(self, *troubles: ComplaintKind) -> LogComplaint | None:
-        found: Callable[[LogComplaint], bool] = lambda raised: raised.kind in troubles  # noqa: E731
-        return next(filter(found, self._complaints.values()), None)
+        complaints = self._complaints.values()
+        return next((one for one in complaints if one.kind in troubles), None)
 
     @property
     def _disabled(self) -> tuple[str, ...]:

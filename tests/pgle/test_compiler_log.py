@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from counterpoint.pgle.compiler_log import VERBOSE_LOG, ProfileUse, read_compiler_log
 from counterpoint.pgle.complaints import ComplaintKind
-from counterpoint.pgle.evidence import VERBOSE_LOG, ProfileUse, read_evidence
 
 DATA = Path(__file__).parent / "data"
 FLAGS: dict[str, str] = {}  # known, and none set
@@ -37,7 +37,7 @@ def log(name: str, level: str = "loud") -> str:
     ],
 )
 def test_a_loud_log_always_tells(name: str, use: ProfileUse) -> None:
-    found = read_evidence(log(name))
+    found = read_compiler_log(log(name))
     assert found.use is use
     assert not found.needs
 
@@ -45,7 +45,7 @@ def test_a_loud_log_always_tells(name: str, use: ProfileUse) -> None:
 @pytest.mark.parametrize("name", ["foreign", "empty"])
 def test_found_profile_is_no_proof(name: str) -> None:
     assert "Found profile" in log(name)
-    module = read_evidence(log(name)).of("jit_loss")
+    module = read_compiler_log(log(name)).of("jit_loss")
     assert module is not None
     assert module.use is ProfileUse.NOT_USED
     assert (module.found, module.missing) == (0, 15)
@@ -53,7 +53,7 @@ def test_found_profile_is_no_proof(name: str) -> None:
 
 
 def test_counts_names_source_fallback_and_fingerprint() -> None:
-    module = read_evidence(log("half")).of("jit_loss")
+    module = read_compiler_log(log("half")).of("jit_loss")
     assert module is not None
     assert (module.found, module.missing) == (8, 7)
     assert "all-to-all-start" in module.missing_names
@@ -65,7 +65,7 @@ def test_counts_names_source_fallback_and_fingerprint() -> None:
 
 
 def test_costs_handed_over_as_an_option_are_told_from_a_file() -> None:
-    assert read_evidence(log("from_text")).sources == ("fdo_profile (text)",)
+    assert read_compiler_log(log("from_text")).sources == ("fdo_profile (text)",)
 
 
 @pytest.mark.parametrize(
@@ -80,62 +80,62 @@ def test_costs_handed_over_as_an_option_are_told_from_a_file() -> None:
     ],
 )
 def test_complaints_say_what_to_do(name: str, trouble: ComplaintKind, words: str) -> None:
-    found = [it for it in read_evidence(log(name)).complaints if it.kind is trouble]
+    found = [it for it in read_compiler_log(log(name)).complaints if it.kind is trouble]
     assert any(words in it.text for it in found)
     assert all(it.next for it in found)
 
 
 @pytest.mark.parametrize("name", ["full", "none", "wrong_ending", "unchecked"])
 def test_at_the_usual_level_silence_proves_nothing(name: str) -> None:
-    found = read_evidence(log(name, "usual"), FLAGS)
+    found = read_compiler_log(log(name, "usual"), FLAGS)
     assert found.use is ProfileUse.UNKNOWN
     assert found.needs == VERBOSE_LOG
 
 
 def test_at_the_usual_level_missing_costs_are_told_all_the_same() -> None:
-    assert read_evidence(log("half", "usual")).use is ProfileUse.USED
-    assert read_evidence(log("foreign", "usual")).use is ProfileUse.NOT_USED
+    assert read_compiler_log(log("half", "usual")).use is ProfileUse.USED
+    assert read_compiler_log(log("foreign", "usual")).use is ProfileUse.NOT_USED
 
 
 def test_an_informing_log_proves_full_cover_only_where_xla_counts() -> None:
     text = log("full", "informing")
-    unknown = read_evidence(text)
+    unknown = read_compiler_log(text)
     assert unknown.use is ProfileUse.UNKNOWN
     assert unknown.needs == VERBOSE_LOG
-    assert read_evidence(text, FLAGS).use is ProfileUse.USED
+    assert read_compiler_log(text, FLAGS).use is ProfileUse.USED
     off = {"xla_gpu_pgle_accuracy_checker": "PGLE_STRICTNESS_LEVEL_OFF"}
-    assert read_evidence(text, off).use is ProfileUse.UNKNOWN
+    assert read_compiler_log(text, off).use is ProfileUse.UNKNOWN
     unchecked = {"xla_disable_hlo_passes": "a, pgle-accuracy-checker"}
-    assert read_evidence(text, unchecked).use is ProfileUse.UNKNOWN
+    assert read_compiler_log(text, unchecked).use is ProfileUse.UNKNOWN
 
 
 @pytest.mark.parametrize("name", ["none", "wrong_ending"])
 def test_an_informing_log_that_mentions_no_profile_says_that_none_was_read(name: str) -> None:
-    found = read_evidence(log(name, "informing"))
+    found = read_compiler_log(log(name, "informing"))
     assert found.use is ProfileUse.NOT_USED
     assert ".pbtxt" in found.reason
 
 
 def test_without_the_scheduler_nothing_is_used() -> None:
-    found = read_evidence(log("full"), {"xla_disable_hlo_passes": "latency-hiding-scheduler"})
+    found = read_compiler_log(log("full"), {"xla_disable_hlo_passes": "latency-hiding-scheduler"})
     assert found.use is ProfileUse.NOT_USED
 
 
 def test_an_empty_log_asks_for_a_louder_one() -> None:
-    found = read_evidence("")
+    found = read_compiler_log("")
     assert (found.use, found.needs) == (ProfileUse.UNKNOWN, VERBOSE_LOG)
 
 
 def test_marks_of_launchers_and_the_older_format_are_read() -> None:
     marked = "".join(f"[rank 3] 12: {line}\n" for line in log("half").splitlines())
-    assert read_evidence(marked).of("jit_loss") == read_evidence(log("half")).of("jit_loss")
+    assert read_compiler_log(marked).of("jit_loss") == read_compiler_log(log("half")).of("jit_loss")
     older = (
         "2025-04-15 16:33:04.1: I xla/service/gpu/gpu_hlo_schedule.cc:377] Using PGLE profile from "
         "/p.pbtxt\n2025-04-15 16:33:04.2: I xla/service/gpu/gpu_hlo_schedule.cc:522] Found profile,"
         " using profile guided latency estimator\n2025-04-15 16:33:04.3: W xla/service/"
         "profile_guided_latency_estimator.cc:192] Found 3 instructions from the profile.\n"
     )
-    found = read_evidence(older)
+    found = read_compiler_log(older)
     assert (found.use, found.sources) == (ProfileUse.USED, ("/p.pbtxt",))
 
 
@@ -144,7 +144,7 @@ def test_modules_compiled_by_several_threads_keep_their_lines() -> None:
     second = [_other_thread(line) for line in log("foreign").splitlines()]
     mixed = [line for pair in zip(first, second, strict=False) for line in pair]
     mixed += first[len(second) :] + second[len(first) :]
-    found = read_evidence("\n".join(mixed))
+    found = read_compiler_log("\n".join(mixed))
     one, other = found.of("jit_first"), found.of("jit_loss")
     assert one is not None
     assert other is not None
@@ -158,7 +158,7 @@ def _other_thread(line: str) -> str:
 
 
 def test_of_a_module_compiled_twice_the_compile_with_the_profile_counts() -> None:
-    found = read_evidence(log("none") + log("full"))
+    found = read_compiler_log(log("none") + log("full"))
     module = found.of("jit_loss")
     assert len(found.modules) == 2
     assert module is not None
@@ -182,7 +182,7 @@ JAX_LINES = {
 
 @pytest.mark.parametrize("trouble", JAX_LINES)
 def test_warnings_of_jax_are_complaints(trouble: ComplaintKind) -> None:
-    (found,) = read_evidence(JAX_LINES[trouble]).complaints
+    (found,) = read_compiler_log(JAX_LINES[trouble]).complaints
     assert found.kind is trouble
     assert found.next
 
@@ -205,5 +205,5 @@ def test_jax_words_its_warnings_as_they_are_read_here() -> None:
 
 
 def test_an_executable_from_the_cache_is_use() -> None:
-    found = read_evidence("INFO: PGLE-optimized jit_step loaded from compilation cache")
+    found = read_compiler_log("INFO: PGLE-optimized jit_step loaded from compilation cache")
     assert (found.use, found.from_cache) == (ProfileUse.USED, ("jit_step",))

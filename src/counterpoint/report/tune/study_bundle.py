@@ -1,4 +1,4 @@
-"""Evidence: the files of a study, and the bundle in which they are shared without secrets."""
+"""The files of a study, and the bundle in which they are shared without secrets."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ _OTHER: Final = "other files of the study"
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceFile:
-    """A file of the evidence: its path in the study, and its description."""
+class StudyFile:
+    """A file of a study: its path there, and its description."""
 
     path: Path
     about: str
 
 
-def evidence(study: Path) -> list[EvidenceFile]:
+def study_files(study: Path) -> list[StudyFile]:
     """Return all files of a study in order; links are not followed."""
-    found = (path for path in study.rglob("*") if path.is_file() and not path.is_symlink())
-    inside = sorted(path.relative_to(study) for path in found)
+    files = (path for path in study.rglob("*") if path.is_file() and not path.is_symlink())
+    inside = sorted(path.relative_to(study) for path in files)
     return [
-        EvidenceFile(path, _about(path))
+        StudyFile(path, _about(path))
         for path in inside
         if path.name != layout.RESERVE and path.suffix != ".part"
     ]
@@ -81,7 +81,7 @@ def _about(path: Path) -> str:
     return next(folders, _OTHER)
 
 
-def contents(items: Iterable[EvidenceFile]) -> str:
+def contents(items: Iterable[StudyFile]) -> str:
     """Return a table of contents: how many files of each kind, with the first as an example."""
     kinds: dict[str, list[Path]] = {}
     for item in items:
@@ -100,13 +100,13 @@ def hidden_values(study: Study, directory: Path) -> dict[str, str]:
     given with `--env`. The values of all variables that do not steer JAX, XLA, the communication
     libraries or the driver are hidden.
     """
-    found: dict[str, str] = {}
+    name_of_value: dict[str, str] = {}
     arms = (*study.arms, *(candidate.arm for candidate in study.candidates))
     for settings in (study.began.base, *(arm.settings for arm in arms)):
-        found |= {value: name for name, value in settings.env if not is_setting(name)}
+        name_of_value |= {value: name for name, value in settings.env if not is_setting(name)}
     for path in directory.glob(f"runs/**/{layout.RANK_MANIFEST}"):
-        found |= {value: name for name, value in _changed(path)}
-    return {value: name for value, name in found.items() if len(value) >= _SHORTEST}
+        name_of_value |= {value: name for name, value in _changed(path)}
+    return {value: name for value, name in name_of_value.items() if len(value) >= _SHORTEST}
 
 
 def _changed(path: Path) -> Iterator[tuple[str, str]]:
@@ -150,7 +150,7 @@ def without(plain: Any, hidden: Iterable[str]) -> Any:  # noqa: ANN401 - whateve
 def write_bundle(study: Path, path: Path) -> list[str]:
     """Write the bundle, and return the names of variables whose values were redacted."""
     hidden = hidden_values(read_study(study), study)
-    items = [item for item in evidence(study) if (study / item.path).resolve() != path.resolve()]
+    items = [item for item in study_files(study) if (study / item.path).resolve() != path.resolve()]
     try:
         with whole_file(path, overwrite=True) as part, tarfile.open(part, "w:gz") as archive:
             root = study.resolve().name
@@ -162,13 +162,13 @@ def write_bundle(study: Path, path: Path) -> list[str]:
     return sorted(set(hidden.values()))
 
 
-def _words(items: list[EvidenceFile], hidden: Mapping[str, str]) -> str:
+def _words(items: list[StudyFile], hidden: Mapping[str, str]) -> str:
     names = f": {', '.join(sorted(set(hidden.values())))}" if hidden else " (none here)"
     return f"{contents(items)}\n{_WARNING.format(mark=LEFT_OUT, names=names)}"
 
 
 def _put(
-    archive: tarfile.TarFile, root: str, study: Path, item: EvidenceFile, hidden: Collection[str]
+    archive: tarfile.TarFile, root: str, study: Path, item: StudyFile, hidden: Collection[str]
 ) -> None:
     source, name = study / item.path, f"{root}/{item.path}"
     if source.suffix in _BINARY or not hidden:

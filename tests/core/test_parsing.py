@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.core.documents import parse_json, parse_toml
 from counterpoint.core.errors import InputError
+from counterpoint.core.parsing import parse_json, parse_toml
 from counterpoint.cost.scalars import read_scalars
 from counterpoint.cost.tables.kernel_toml import read_kernel_toml
 from counterpoint.flags.lines.source import load_settings

@@ -1,4 +1,4 @@
-"""Settings in documents: the code blocks of Markdown and reStructuredText, the cells of notebooks.
+"""Settings in code blocks: those of Markdown and reStructuredText, the cells of notebooks.
 
 A sentence sets nothing: what it says of flags is advice, or history. Each block is a program of its
 own, of the form that its language or its lines tell. The cells of a notebook are one program.
@@ -143,9 +143,9 @@ def scan_notebook(text: str, scan: Scan) -> None:
     for cell in _cells(text, scan.where):
         lines = list[tuple[str, int]]()
         for row in cell.splitlines():
-            found = text.find(json.dumps(row, ensure_ascii=False)[1:-1], at) if row.strip() else -1
-            found = text.find(json.dumps(row)[1:-1], at) if found < 0 and row.strip() else found
-            at = found if found >= 0 else at
+            start = text.find(json.dumps(row, ensure_ascii=False)[1:-1], at) if row.strip() else -1
+            start = text.find(json.dumps(row)[1:-1], at) if start < 0 and row.strip() else start
+            at = start if start >= 0 else at
             lines.append((row, text.count("\n", 0, at) + 1))
         first = lines[0][0] if lines else ""
         line = lines[0][1] if lines else 0
@@ -175,12 +175,12 @@ def _cells(text: str, where: str) -> Iterator[str]:
             yield source if isinstance(source, str) else "".join(map(str, _list(source)))
 
 
-def _get(found: object, key: str) -> object:
-    return cast("dict[object, object]", found).get(key) if isinstance(found, dict) else None
+def _get(value: object, key: str) -> object:
+    return cast("dict[object, object]", value).get(key) if isinstance(value, dict) else None
 
 
-def _list(found: object) -> list[object]:
-    return cast("list[object]", found) if isinstance(found, list) else []
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _magic(lines: list[tuple[str, int]], scan: Scan) -> None:

@@ -1,4 +1,4 @@
-"""Origins: who set each flag and variable of a process, which one counts, and what did not arrive.
+"""Who set each flag and variable of a process, in order; the last write counts.
 
 The texts of a variable are compared in their order: as passed to the command, as Python found it
 (after launch scripts), and when the program and jax had changed it.
@@ -19,12 +19,12 @@ __all__ = [
     "INHERITED",
     "REQUESTED",
     "SCRIPT",
-    "SettingOrigin",
+    "SettingHistory",
     "compiling",
+    "histories_in",
+    "histories_of",
     "notes_of",
-    "origins_in",
-    "origins_of",
-    "setting_origins",
+    "setting_histories",
 ]
 
 
@@ -44,7 +44,7 @@ class SettingWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class SettingOrigin:
+class SettingHistory:
     """All writes of one flag or variable in one process, in order; the last one counts.
 
     `variable` holds the flag, or is the name itself.
@@ -66,31 +66,31 @@ class SettingOrigin:
         return own[-1] if own and own[-1].value != self.last.value else None
 
 
-def setting_origins(
+def setting_histories(
     settings: RunSettings, process: ObservedProcess, rank: Rank | None = None
-) -> tuple[SettingOrigin, ...]:
-    """Return the origin of each flag and variable that the process is known to have.
+) -> tuple[SettingHistory, ...]:
+    """Return the history of each flag and variable that the process is known to have.
 
     `rank` knows which inherited variables the settings replaced.
     """
     replaced = {} if rank is None else _replaced_variables(rank)
-    return origins_of(facts_of(process), settings, process.facts.get("xla_flags"), replaced)
+    return histories_of(facts_of(process), settings, process.facts.get("xla_flags"), replaced)
 
 
 def _replaced_variables(rank: Rank) -> dict[str, str]:
     changed = rank.environment.get("changed")
     if not isinstance(changed, dict):
         return {}
-    found = cast("Mapping[str, Sequence[object]]", changed).items()
-    return {name: str(values[0]) for name, values in found if values}
+    values_of = cast("Mapping[str, Sequence[object]]", changed).items()
+    return {name: str(values[0]) for name, values in values_of if values}
 
 
-def origins_of(
+def histories_of(
     facts: Mapping[str, object],
     settings: RunSettings,
     xla_flags: object,
     replaced: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[SettingOrigin, ...]:
+) -> tuple[SettingHistory, ...]:
     """Return the same from the facts that `KeptVariables` has noted, and the final XLA_FLAGS.
 
     `replaced` are the inherited values of variables that the settings changed.
@@ -100,7 +100,7 @@ def origins_of(
     at_start = texts_of(facts.get("at_start"))
     names = dict.fromkeys([*passed, *at_start, *(name for name, _ in writes)])
     final = texts_of(facts.get("values")) | texts_of({"XLA_FLAGS": xla_flags})
-    found: list[SettingOrigin] = []
+    histories: list[SettingHistory] = []
     for variable in names:
         later = [write for name, write in writes if name == variable]
         if variable in at_start:
@@ -109,12 +109,12 @@ def origins_of(
             ended = flags_in(final.get(variable) or "", variable)
             text = passed.get(variable) or ""
             first = _passed_flags(variable, text, settings, replaced.get(variable, ""))
-            found += _of_flags(variable, first, later, ended, settings)
+            histories += _of_flags(variable, first, later, ended, settings)
         elif variable not in _OURS:
             ended = final.get(variable)
             first = _passed(variable, passed.get(variable), settings, replaced.get(variable))
-            found.append(_of_variable(variable, first, later, ended, settings))
-    return tuple(found)
+            histories.append(_of_variable(variable, first, later, ended, settings))
+    return tuple(histories)
 
 
 def _passed(
@@ -122,12 +122,12 @@ def _passed(
 ) -> list[SettingWrite]:
     """Return the values of a variable before the command started."""
     wanted = dict(settings.env).get(name)
-    found: list[SettingWrite] = []
+    writes: list[SettingWrite] = []
     if replaced is not None and wanted is not None:
-        found.append(SettingWrite(replaced, INHERITED))
+        writes.append(SettingWrite(replaced, INHERITED))
     if passed is not None:
-        found.append(SettingWrite(passed, REQUESTED if wanted == passed else INHERITED))
-    return found
+        writes.append(SettingWrite(passed, REQUESTED if wanted == passed else INHERITED))
+    return writes
 
 
 _Writes = dict[str, list[SettingWrite]]
@@ -139,25 +139,25 @@ def _passed_flags(variable: str, passed: str, settings: RunSettings, replaced: s
     Requested flags are appended to the inherited XLA_FLAGS; other variables are replaced.
     """
     pairs = flag_pairs(passed, variable)
-    found: _Writes = {}
+    writes_of: _Writes = {}
     if variable == "XLA_FLAGS":
         requested = Counter(name for name, _ in settings.xla)
         left = Counter(name for name, _ in pairs)
         for name, value in pairs:
             by = REQUESTED if left[name] <= requested[name] else INHERITED
             left[name] -= 1
-            found.setdefault(name, []).append(SettingWrite(value, by))
-        return found
+            writes_of.setdefault(name, []).append(SettingWrite(value, by))
+        return writes_of
     wanted = dict(settings.env).get(variable)
     if wanted is not None and wanted == passed:
         for name, value in flag_pairs(replaced, variable):
-            found.setdefault(name, []).append(SettingWrite(value, INHERITED))
-        for name in found.keys() - dict(pairs).keys():
-            found[name].append(SettingWrite(None, REQUESTED))
+            writes_of.setdefault(name, []).append(SettingWrite(value, INHERITED))
+        for name in writes_of.keys() - dict(pairs).keys():
+            writes_of[name].append(SettingWrite(None, REQUESTED))
     for name, value in pairs:
         by = REQUESTED if wanted == passed else INHERITED
-        found.setdefault(name, []).append(SettingWrite(value, by))
-    return found
+        writes_of.setdefault(name, []).append(SettingWrite(value, by))
+    return writes_of
 
 
 def _of_variable(
@@ -166,40 +166,40 @@ def _of_variable(
     later: Sequence[SettingWrite],
     ended: str | None,
     settings: RunSettings,
-) -> SettingOrigin:
+) -> SettingHistory:
     wanted = dict(settings.env).get(name)
     is_kept = bool(later) and wanted is not None and ended == wanted
     kept = [SettingWrite(wanted, REQUESTED)] if is_kept else []
-    return SettingOrigin(name, name, (*first, *later, *kept))
+    return SettingHistory(name, name, (*first, *later, *kept))
 
 
 def _of_flags(
     variable: str,
-    found: _Writes,
+    writes_of: _Writes,
     later: Sequence[SettingWrite],
     ended: Mapping[str, str],
     settings: RunSettings,
-) -> Iterator[SettingOrigin]:
+) -> Iterator[SettingHistory]:
     wanted = dict(settings.xla)
     if variable != "XLA_FLAGS":
         wanted = flags_in(dict(settings.env).get(variable, ""), variable)
     kept = {name: value for name, value in wanted.items() if ended.get(name) == value}
     before = {
-        name: writes[-1].value for name, writes in found.items() if writes[-1].value is not None
+        name: writes[-1].value for name, writes in writes_of.items() if writes[-1].value is not None
     }
     for write in later:
         now = flags_in(write.value or "", variable)
         for name in {**before, **now}:
             if now.get(name) != before.get(name):
-                found.setdefault(name, []).append(SettingWrite(now.get(name), write.by))
+                writes_of.setdefault(name, []).append(SettingWrite(now.get(name), write.by))
         before = {**now, **kept}
     for name, value in kept.items():
-        last = found[name][-1].value if name in found else None
+        last = writes_of[name][-1].value if name in writes_of else None
         if value != last:
-            found.setdefault(name, []).append(SettingWrite(value, REQUESTED))
-    for name, writes in found.items():
+            writes_of.setdefault(name, []).append(SettingWrite(value, REQUESTED))
+    for name, writes in writes_of.items():
         if name not in _OURS:
-            yield SettingOrigin(name, variable, tuple(writes))
+            yield SettingHistory(name, variable, tuple(writes))
 
 
 def facts_of(process: ObservedProcess) -> Mapping[str, object]:
@@ -210,8 +210,8 @@ def facts_of(process: ObservedProcess) -> Mapping[str, object]:
 def texts_of(value: object) -> dict[str, str | None]:
     if not isinstance(value, dict):
         return {}
-    found = cast("Mapping[str, object]", value)
-    return {name: text for name, text in found.items() if isinstance(text, str | None)}
+    items = cast("Mapping[str, object]", value)
+    return {name: text for name, text in items.items() if isinstance(text, str | None)}
 
 
 def _entries(value: object) -> Iterator[Mapping[str, object]]:
@@ -227,36 +227,36 @@ def _write(entry: Mapping[str, object]) -> tuple[str, SettingWrite]:
     return str(entry.get("name")), write
 
 
-def origins_in(run: Run, rank: int = 0) -> tuple[SettingOrigin, ...]:
+def histories_in(run: Run, rank: int = 0) -> tuple[SettingHistory, ...]:
     """Return the same of the first process of a rank that compiled; empty if there is none."""
     for entry in run.ranks:
         if entry.number == rank:
             for process in compiling([entry]):
-                return setting_origins(run.settings, process, entry)
+                return setting_histories(run.settings, process, entry)
     return ()
 
 
-def origin_notes(settings: RunSettings, ranks: Iterable[Rank]) -> tuple[str, ...]:
+def history_notes(settings: RunSettings, ranks: Iterable[Rank]) -> tuple[str, ...]:
     """Return notes on where flags came from, and on the user's settings that another replaced."""
     notes = (
         note
         for rank in ranks
         for process in compiling([rank])
-        for note in notes_of(setting_origins(settings, process, rank))
+        for note in notes_of(setting_histories(settings, process, rank))
     )
     return tuple(dict.fromkeys(notes))
 
 
-def notes_of(origins: Sequence[SettingOrigin]) -> Iterator[str]:
-    """Yield the same for the origins of one process."""
-    for origin in origins:
-        if origin.lost is not None and origin.lost.by == INHERITED:
-            yield _replaced(origin, origin.lost)
+def notes_of(histories: Sequence[SettingHistory]) -> Iterator[str]:
+    """Yield the same for the histories of one process."""
+    for history in histories:
+        if history.lost is not None and history.lost.by == INHERITED:
+            yield _replaced(history, history.lost)
     for variable in FLAG_VARIABLES:
         sources = Counter(
-            origin.last.by
-            for origin in origins
-            if origin.variable == variable and origin.last.value is not None
+            history.last.by
+            for history in histories
+            if history.variable == variable and history.last.value is not None
         )
         if sources.keys() - {REQUESTED, INHERITED}:
             parts = ", ".join(
@@ -266,11 +266,11 @@ def notes_of(origins: Sequence[SettingOrigin]) -> Iterator[str]:
             yield f"flags in {variable}: {parts}"
 
 
-def _replaced(origin: SettingOrigin, lost: SettingWrite) -> str:
-    name = origin.name if origin.name == origin.variable else f"--{origin.name}"
-    by, value = origin.last.by, origin.last.value
+def _replaced(history: SettingHistory, lost: SettingWrite) -> str:
+    name = history.name if history.name == history.variable else f"--{history.name}"
+    by, value = history.last.by, history.last.value
     change = f"{by} removes it" if value is None else f"{by} sets it to {value or 'nothing'}"
-    option = "--set" if origin.name != origin.variable else "--env"
+    option = "--set" if history.name != history.variable else "--env"
     return (
         f"{name}={lost.value} of {INHERITED} does not count: {change} (to put yours last, pass it"
         f" with {option})"

@@ -215,12 +215,12 @@ def _refuse_other_job(path: Path, start: RunStart) -> None:
     """
     try:
         manifest = read_record(path / layout.MANIFEST, RunManifest)
-        found = (manifest.launcher, manifest.job, manifest.ranks, manifest.name)
+        recorded = (manifest.launcher, manifest.job, manifest.ranks, manifest.name)
     except ValueError:
-        found = None
+        recorded = None
     expected = (start.launcher, start.job, start.world_size, start.name)
     compared = 4 if start.job is None else 3
-    if start.launcher == LOCAL or found is None or found[:compared] != expected[:compared]:
+    if start.launcher == LOCAL or recorded is None or recorded[:compared] != expected[:compared]:
         raise _taken(path, "it contains a run" if is_run(path) else "it is not empty")
 
 

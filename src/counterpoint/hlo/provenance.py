@@ -1,4 +1,4 @@
-"""The origin of an instruction: scope, source line, and a key that survives a recompile.
+"""The provenance of an instruction: scope, source line, and a key that survives a recompile.
 
 The source line is the innermost frame outside JAX, Flax, the frameworks of trainers and similar
 libraries, and outside Python's standard library; if there is no such frame, the innermost one. A
@@ -18,7 +18,7 @@ from functools import lru_cache
 from counterpoint.hlo.model.instruction import Computation, Instruction
 from counterpoint.hlo.model.program import Program, cached_on_program, launched
 from counterpoint.hlo.model.stack import Frame
-from counterpoint.hlo.op_names import NAMES_KEPT, names, origin_instruction
+from counterpoint.hlo.op_names import NAMES_KEPT, named_instruction, names
 from counterpoint.hlo.phase import Phase, phase
 from counterpoint.hlo.schedule import in_loop
 
@@ -117,8 +117,8 @@ class Provenance:
 
 @cached_on_program
 def provenance(program: Program, instruction: Instruction) -> Provenance:
-    """Return the origin of an instruction, from the instruction that carries its op_name."""
-    source = origin_instruction(program, instruction) or instruction
+    """Return the provenance of an instruction, from the instruction that carries its op_name."""
+    source = named_instruction(program, instruction) or instruction
     where = scope(source.op_name)
     stack = program.stack(source) or program.stack(instruction)
     frame = user_frame(stack)
@@ -185,8 +185,8 @@ _MODULE = re.compile(r"<module>|<cell line: \d++>.*")
 
 def _traced(op_name: str) -> str:
     """Return the name of the function that was jitted; empty if it has none."""
-    found = _TRACED.match(names(op_name)[0])
-    return found[1] if found else ""
+    match = _TRACED.match(names(op_name)[0])
+    return match[1] if match else ""
 
 
 def _within(stack: tuple[Frame, ...], traced: str) -> list[Frame]:
@@ -243,9 +243,9 @@ def _number(program: Program, computations: Iterable[Computation]) -> None:
 
 
 def _without_occurrence(program: Program, it: Instruction) -> tuple[str, Phase, str, str]:
-    origin = provenance(program, it)
+    where = provenance(program, it)
     # Of two compiles one may lack stacks: only the op_name counts.
-    named = scope(origin.op_name)
+    named = scope(where.op_name)
     path = f"{named.path}/{named.primitive}" if named.path else named.primitive
     reads = ", ".join(str(operand.shape) for operand in program.operands(it))
-    return path, origin.phase, it.opcode, f"({reads}) -> {it.shape}"
+    return path, where.phase, it.opcode, f"({reads}) -> {it.shape}"
