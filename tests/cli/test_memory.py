@@ -73,6 +73,6 @@ def test_bad_options_are_refused(step: Path, words: tuple[str, ...], said: str) 
 
 def test_a_scheduled_module_without_a_plan_says_so(tmp_path: Path) -> None:
     shutil.copy(STEP.with_name("gpu_step.hlo.pb.xz"), tmp_path)
-    done = in_process("memory", "gpu_step.hlo.pb.xz", "--target", "4xH100", cwd=tmp_path)
+    done = in_process("memory", "gpu_step.hlo.pb.xz", "--target", "8xH100", cwd=tmp_path)
     assert done.returncode == 3
     assert "no plan of its memory" in done.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +47,5 @@ def test_damage_is_told(data: bytes) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_content_or_damage(data: bytes) -> None:
-    try:
+    with suppress(Malformed):
         assert len(from_snappy(memoryview(data), 1000)) <= 1000
-    except Malformed:
-        pass

@@ -93,7 +93,6 @@ class CompiledProgram:
 
     program: Program
     hlo: bytes = field(repr=False)  # HloModuleProto, scheduled
-    buffers: bytes = field(repr=False)  # HloProto: the same with the plan of its buffers
     log: str = field(repr=False)  # the compiler's output
     memory: PlannedMemory
     seconds: float  # the compile alone, when it was done
@@ -104,6 +103,7 @@ class CompiledProgram:
     notes: tuple[str, ...] = ()
     from_cache: bool = False
     schedule_only: bool = False
+    buffers: bytes = field(default=b"", repr=False)  # HloProto: the module and where its arrays lie
 
     @property
     def fingerprint(self) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from counterpoint.core import InputError
 from counterpoint.hardware.target import Target
 from counterpoint.hlo.category import Category, category
+from counterpoint.hlo.memory.owners import Owner
 from counterpoint.hlo.memory.plan import BufferPlan, plan_from_proto
 from counterpoint.hlo.model.program import Program, launched
 from counterpoint.workflow.forecast.ranking import Forecast
@@ -136,3 +137,12 @@ def report_of_forecast(
 def _largest(forecast: Forecast) -> Forecast:
     """Return the program of a step that needs most."""
     return max(forecast.parts or (forecast,), key=lambda it: it.memory.peak_bytes or 0)
+
+
+def largest_owners(forecast: Forecast, count: int) -> list[tuple[Owner, int]]:
+    """Return the owners that hold most at the peak; none if the plan is not known."""
+    part = _largest(forecast)
+    plan = None if part.compiled is None else plan_from_proto(part.compiled.buffers)
+    if plan is None:
+        return []
+    return list(analyze_memory(part.program, plan).by_owner.items())[:count]
