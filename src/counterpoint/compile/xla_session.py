@@ -32,6 +32,7 @@ from counterpoint.compile.job import (
 from counterpoint.compile.libtpu_schedule import (
     buffer_bytes,
     dump_options,
+    planned_buffers,
     scheduler_module,
     until_scheduled,
 )
@@ -106,6 +107,8 @@ def compile_program(job: CompileJob, program: bytes, log: Path) -> tuple[bytes, 
             memory = _planned(buffer_bytes(dump))
             if job.scheduler_view:
                 scheduled = scheduler_module(dump) or scheduled
+            else:
+                scheduled = _as_hlo_proto(scheduled, planned_buffers(dump))
         else:
             executable = _compile(module, devices, options)
             seconds = time.perf_counter() - started
@@ -134,11 +137,13 @@ def _scheduled(executable: Executable) -> bytes:
 
 def _with_buffers(executable: Executable, *, on_tpus: bool) -> bytes:
     """Return the scheduled module as an HloProto, with the assignment of buffers if it is known."""
-    module = message_field(_HLO_MODULE, _scheduled(executable))
-    if on_tpus:
-        return module
-    assignment = assignment_of(executable.serialize())
-    return module if assignment is None else module + message_field(_BUFFERS, assignment)
+    assignment = None if on_tpus else assignment_of(executable.serialize())
+    return _as_hlo_proto(_scheduled(executable), assignment)
+
+
+def _as_hlo_proto(module: bytes, assignment: bytes | None) -> bytes:
+    whole = message_field(_HLO_MODULE, module)
+    return whole if assignment is None else whole + message_field(_BUFFERS, assignment)
 
 
 def _libtpu(job: CompileJob) -> dict[str, str]:

@@ -22,7 +22,6 @@ from counterpoint.report.document import (
 from counterpoint.report.explain.notes import note_facts
 from counterpoint.report.memory.memory_json import FitTryJson, HeldJson, SpaceJson
 from counterpoint.report.places import short_path
-from counterpoint.workflow.memory.analysis import is_on_device
 from counterpoint.workflow.memory.budget import Budget
 from counterpoint.workflow.memory.report import MemoryReport
 
@@ -86,6 +85,7 @@ def _need(report: MemoryReport) -> Section:
                     [
                         {name: getattr(space, name) for name in SpaceJson.COLUMNS}
                         for space in analysis.spaces
+                        if space.on_device or space.name == "host"
                     ],
                 )
             )
@@ -185,7 +185,7 @@ def _tries(report: MemoryReport) -> Section:
 
 def _schedule(report: MemoryReport) -> Section:
     analysis = report.analysis
-    base = sum(space.needs - space.temporaries for space in analysis.spaces if is_on_device(space))
+    base = sum(space.needs - space.temporaries for space in analysis.spaces if space.on_device)
     held = [base + moment.bytes for moment in analysis.moments]
     most = max(held, default=0) or 1
     parts = (

@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar
 
 from counterpoint.core.field import Field, Form
 from counterpoint.report.json import Result, fill, json_text
-from counterpoint.workflow.memory.analysis import is_on_device
 from counterpoint.workflow.memory.report import MemoryReport
 
 
@@ -180,7 +179,7 @@ def memory_json(report: MemoryReport) -> str:
     base = sum(
         space.arguments + space.outputs + space.constants
         for space in analysis.spaces
-        if is_on_device(space)
+        if space.on_device
     )
     return json_text(
         fill(
@@ -188,9 +187,7 @@ def memory_json(report: MemoryReport) -> str:
             report,
             needs_bytes=analysis.needs,
             host_bytes=analysis.host_bytes,
-            spaces=[
-                fill(SpaceJson, space, on_device=is_on_device(space)) for space in analysis.spaces
-            ],
+            spaces=analysis.spaces,
             peak=analysis.peak,
             owners=[
                 {"owner": str(owner), "bytes": size, "share": size / max(analysis.needs, 1)}

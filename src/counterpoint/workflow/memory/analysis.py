@@ -15,9 +15,9 @@ from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.provenance import provenance
 
 _DEFAULT_COLOR: Final = 0
-_GPU_SPACES: Final = {0: "device", 1: "collectives", 7: "collectives", HOST_COLOR: "host"}
+_HOST: Final = "host"
+_GPU_SPACES: Final = {0: "device", 1: "collectives", 7: "collectives", HOST_COLOR: _HOST}
 _TPU_SPACES: Final = {0: "device", 1: "VMEM", 2: "flags", 6: "SMEM"}
-_ON_CHIP: Final = ("VMEM", "flags", "SMEM")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,7 @@ class Space:
 
     name: str
     color: int
+    on_device: bool  # a part of the device's large memory
     arguments: int
     outputs: int
     constants: int
@@ -80,27 +81,22 @@ class MemoryAnalysis:
     @property
     def needs(self) -> int:
         """Bytes of the device that a step allocates."""
-        return sum(space.needs for space in self.spaces if is_on_device(space))
+        return sum(space.needs for space in self.spaces if space.on_device)
 
     @property
     def host_bytes(self) -> int:
         """Bytes of pinned host memory, for each device."""
-        return sum(space.needs for space in self.spaces if space.name == "host")
+        return sum(space.needs for space in self.spaces if space.name == _HOST)
 
     @property
     def by_owner(self) -> dict[Owner, int]:
         """Bytes of the device by owner, largest first."""
         sums: dict[Owner, int] = {}
-        colors = {space.color for space in self.spaces if is_on_device(space)}
+        colors = {space.color for space in self.spaces if space.on_device}
         for row in self.held:
             if row.color in colors:
                 sums[row.owner] = sums.get(row.owner, 0) + row.bytes
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
-
-
-def is_on_device(space: Space) -> bool:
-    """Return whether it is a space of the device's large memory."""
-    return space.name != "host" and space.name not in _ON_CHIP
 
 
 def analyze_memory(
@@ -115,12 +111,13 @@ def analyze_memory(
     for other in plan.traces:
         if other is not trace:
             live |= Replay(plan, other).peak().values
-    names = _TPU_SPACES if on_tpus else _GPU_SPACES
-    held = tuple(row for row in owners.held(live) if names.get(row.color) not in _ON_CHIP)
+    spaces = tuple(_spaces(plan, on_tpus=on_tpus))
+    colors = {space.color for space in spaces if space.on_device or space.name == _HOST}
+    held = tuple(row for row in owners.held(live) if row.color in colors)
     return MemoryAnalysis(
         program=program,
         plan=plan,
-        spaces=tuple(_spaces(plan, names)),
+        spaces=spaces,
         peak=_peak(program, schedule, moment),
         held=held,
         moments=schedule,
@@ -161,7 +158,8 @@ def _peak(program: Program, schedule: Sequence[Moment], moment: Moment) -> Memor
     )
 
 
-def _spaces(plan: BufferPlan, names: dict[int, str]) -> Iterable[Space]:
+def _spaces(plan: BufferPlan, *, on_tpus: bool) -> Iterable[Space]:
+    names = _TPU_SPACES if on_tpus else _GPU_SPACES
     live: dict[int, int] = {}
     colors = {
         one.value: block.color
@@ -181,6 +179,7 @@ def _spaces(plan: BufferPlan, names: dict[int, str]) -> Iterable[Space]:
         yield Space(
             name=names.get(color, f"memory space {color}"),
             color=color,
+            on_device=color == _DEFAULT_COLOR if on_tpus else color != HOST_COLOR,
             arguments=sizes[BlockKind.ARGUMENT],
             outputs=sizes[BlockKind.OUTPUT],
             constants=sizes[BlockKind.CONSTANT],

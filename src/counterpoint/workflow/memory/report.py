@@ -12,7 +12,7 @@ from counterpoint.hlo.memory.owners import Owner
 from counterpoint.hlo.memory.plan import BufferPlan, plan_from_proto
 from counterpoint.hlo.model.program import Program, launched
 from counterpoint.workflow.forecast.ranking import Forecast
-from counterpoint.workflow.memory.analysis import MemoryAnalysis, analyze_memory, is_on_device
+from counterpoint.workflow.memory.analysis import MemoryAnalysis, analyze_memory
 from counterpoint.workflow.memory.budget import Budget, Verdict, budget_of, verdict_of
 from counterpoint.workflow.memory.causes import MemoryCause, causes_of
 from counterpoint.workflow.memory.fit import FitTry
@@ -58,7 +58,7 @@ def memory_report(
     budget = None
     verdict = Verdict.UNKNOWN
     if target is not None:
-        spaces = [space for space in analysis.spaces if is_on_device(space)]
+        spaces = [space for space in analysis.spaces if space.on_device]
         budget = budget_of(
             target,
             environment or {},
