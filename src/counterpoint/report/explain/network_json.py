@@ -216,6 +216,7 @@ class NetworkCollectiveJson(Result):
             unknown="the time of the transfer without waits is not known",
         ),
     ]
+    wait_ms: Annotated[float | None, Field("for the last device, per step")]
     exposed_ms: Annotated[float, Field("per step", "exposed ms", Form.MS)]
 
 
