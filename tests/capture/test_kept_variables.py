@@ -311,6 +311,8 @@ def test_flags_that_a_program_sets_between_jax_and_its_first_device_do_not_keep_
     assert missing == [
         "NCCL_ALGO=Tree did not reach the program: it sets NCCL_ALGO=CollnetChain itself"
     ]
+    (late,) = [note for note in run.notes if "in vain" in note]
+    assert late.startswith("--xla_gpu_autotune_level=1: set by the program after XLA had read")
 
 
 @pytest.mark.system

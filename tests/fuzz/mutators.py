@@ -466,7 +466,7 @@ def records(data: bytes, rng: random.Random) -> bytes:
     from riegeli_builder import riegeli
 
     from counterpoint.core import InputError
-    from counterpoint.timeline.xplane.riegeli import chunks
+    from counterpoint.core.riegeli import chunks
     from counterpoint.timeline.xplane.wire import Malformed
 
     if rng.random() < 0.4:

@@ -30,6 +30,7 @@ import timelines
 import tune_conclusions
 from counterpoint.cli.app import main
 from counterpoint.core.basis import Range, Unknown
+from counterpoint.core.unpacking import unpack
 from counterpoint.cost.scalars import Scalar, default_scalars
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.compare.schedule_changes import RegroupedCollectives, ScheduleChanges
@@ -40,6 +41,8 @@ from counterpoint.fleet.fleet import STAYS
 from counterpoint.fleet.summary import FleetSummary, summarize
 from counterpoint.fleet.tasks import Gathering
 from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo.memory.plan import plan_from_proto
+from counterpoint.hlo.reader import read_program
 from counterpoint.pgle.applying.movement import CollectiveMove, Movement, SchedulePosition
 from counterpoint.pgle.profiles.files import write_profile
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
@@ -50,6 +53,7 @@ from counterpoint.report.explain.fleet_document import fleet_document
 from counterpoint.report.explain.network_document import calls_section
 from counterpoint.report.fit import GAP, fit, widths
 from counterpoint.report.flags.settings_document import EffectiveFlags, effective_document
+from counterpoint.report.memory.memory_document import memory_document
 from counterpoint.report.pgle.feedback_document import times_section
 from counterpoint.report.pgle.movement import movement_section
 from counterpoint.report.places import distinct
@@ -67,6 +71,8 @@ from counterpoint.workflow.calibration.calibration import Calibration, ScalarFit
 from counterpoint.workflow.forecast import PricingContext
 from counterpoint.workflow.forecast.iteration import forecast_in_turn
 from counterpoint.workflow.forecast.ranking import RankedCandidate
+from counterpoint.workflow.memory.fit import FitTry
+from counterpoint.workflow.memory.report import MemoryReport, memory_report
 from made_fleet import fleet_of
 from made_upgrade import slower_upgrade
 from tune_plans import PLAN
@@ -159,6 +165,7 @@ def commands() -> Iterator[tuple[object, ...]]:
     yield ("flags", "render", "train.sh", "--diff", "fsdp")
     yield ("flags", "recommend", "--for", "fsdp", "--target", "16x8xH100")
     yield ("flags", "thresholds", "--program", HLO_DATA / "gpu_step.hlo.pb.xz")
+    yield ("memory", HLO_DATA / "llama_step.hlo.pb.xz", "--target", "8xH100")
     yield ("run", "-o", "counterpoint-runs/first", "--", "true")
     yield ("runs",)
 
@@ -182,6 +189,30 @@ def profiles_of_costs() -> Iterator[tuple[object, ...]]:
     yield ("pgle", "make", "two", "-o", "made.pbtxt")
 
 
+def fitted_memory() -> MemoryReport:
+    """A step that was compiled with other settings, too."""
+    data = unpack((HLO_DATA / "llama_step.hlo.pb.xz").read_bytes(), "llama_step.hlo.pb.xz")
+    plan = plan_from_proto(data)
+    assert plan is not None
+    report = memory_report(read_program(data), plan, parse_target("8xH100"))
+    tries = [
+        FitTry(
+            settings=settings,
+            needs=2**34,
+            available=2**34 * share // 10,
+            fits=share >= 10,
+            step_ms=1000.0 + share,
+            change=-0.05,
+            error=None,
+        )
+        for settings, share in (
+            ("XLA_PYTHON_CLIENT_MEM_FRACTION=0.85", 11),
+            ("--xla_gpu_enable_latency_hiding_scheduler=false", 9),
+        )
+    ]
+    return replace(report, tries=tuple(tries))
+
+
 def documents() -> Iterator[Document]:
     """Of what needs a compiler or a cluster, the Documents alone."""
     for kind in (tune_conclusions.found, tune_conclusions.foreseen):
@@ -190,6 +221,7 @@ def documents() -> Iterator[Document]:
     calls = remote_calls(timeline_of(Scene(registered=lambda _: 20)))
     yield Document(sections=(calls_section(calls, 10),), legend="", next="")
     yield dry_run_document(PLAN, 20, "counterpoint tune")
+    yield memory_document(fitted_memory(), 12, "counterpoint memory")
     outcome = EffectiveFlag(
         name="xla_gpu_autotune_level",
         outcome=FlagOutcome.ALTERED,

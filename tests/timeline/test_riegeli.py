@@ -15,9 +15,9 @@ from xspace_builder import MS, US, hlo_proto, host, kernel, metadata, nvidia, st
 
 import counterpoint
 from counterpoint import InputError, Timeline, read
+from counterpoint.core.riegeli import chunks
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.xplane.reader import read_pieces
-from counterpoint.timeline.xplane.riegeli import chunks
 
 REAL = Path(__file__).parent / "data" / "jax-0.12-cpu.xplane.riegeli"
 STEP = ("jit_step", 7)

@@ -940,7 +940,7 @@ export const NetworkCollectiveJsonColumns: FieldColumn[] = [
   {"key": "link", "title": "link", "form": "word", "digits": 0, "meaning": "`domain` (NVLink, Infinity Fabric, PCIe), `network` (NICs), `ici`, `dcn`", "unknown": ""},
   {"key": "wire_bytes", "title": "sends", "form": "bytes", "digits": 0, "meaning": "bytes that a device that sends puts on that link, per execution", "unknown": ""},
   {"key": "slack_ms", "title": "slack ms", "form": "ms", "digits": 0, "meaning": "as above", "unknown": "needs the op's start and its done"},
-  {"key": "transfer_ms", "title": "transfer ms", "form": "ms", "digits": 0, "meaning": "time on the last device, median of single executions, as in `explain --json`", "unknown": "the time of the transfer without waits is not known"},
+  {"key": "mean_transfer_ms", "title": "transfer ms", "form": "ms", "digits": 0, "meaning": "the mean of the same, used for the rates", "unknown": "the time of the transfer without waits is not known"},
   {"key": "required_gbps", "title": "required", "form": "GB/s", "digits": 0, "meaning": "`wire_bytes` / slack; null: unknown, or no rate suffices", "unknown": "needs its bytes, and some slack"},
   {"key": "achieved_gbps", "title": "achieved", "form": "GB/s", "digits": 0, "meaning": "`wire_bytes` / `mean_transfer_ms`; over `dcn`, / the time in which the runtime's records show its messages under way; in a prediction, the rate of its price", "unknown": "its bytes or ranks are not recorded"},
   {"key": "capacity_gbps", "title": "capacity", "form": "GB/s", "digits": 0, "meaning": "the capacity of the link, from its data sheet or the target", "unknown": "the link's rate is not known: name the machine with --target"},

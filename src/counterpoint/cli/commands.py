@@ -31,7 +31,7 @@ SECTIONS = {
     "Measure": ("run", "runs", "convert", "log", "doctor"),
     "Explain": ("explain", "view", "network", "compare", "explain-code"),
     "Settings": ("flags", "pgle"),
-    "Predict": ("predict", "upgrade", "calibrate"),
+    "Predict": ("predict", "memory", "upgrade", "calibrate"),
     "Tune": ("tune",),
     "Shell": ("completion", "skill"),
 }
@@ -136,6 +136,17 @@ COMMANDS: Final[tuple[Command, ...]] = (
             "counterpoint predict step.py:make_step --target 512x8xB200 --json",
             "counterpoint predict runs/train --target 8xH100 --against runs/train",
             "counterpoint predict ir --target 8x8xH100 --what-if nic=2x,hbm=1.5x --pgle",
+        ),
+    ),
+    Command(
+        "memory",
+        "counterpoint.cli.memory:memory",
+        "Show what fills a device's memory, whose it is, and what would make the step fit.",
+        examples=(
+            "counterpoint memory --target 8xH100 -- python train.py",
+            "counterpoint memory ir --target 8xH100 --fit",
+            "counterpoint memory dump/module.after_optimizations.hlo.pb --target 8xH100",
+            "counterpoint memory ir --target v5e-8 --json | jq .owners",
         ),
     ),
     Command(

@@ -195,8 +195,8 @@ class FleetOptions:
     """How the profiles of many hosts are read.
 
     Args:
-        executor: For many hosts: reduce each profile to an extract in a process of its own, on this
-            machine or on the nodes of a Ray cluster, and show what the extracts show together.
+        executor: For many hosts: reduce each profile in a process of its own, on this machine or on
+            the nodes of a Ray cluster, and use what is left of them together.
         ray_address: The Ray cluster; by default RAY_ADDRESS, or the one that is around.
         strict: With --executor: a profile that can't be read is an error, and not left out.
     """

@@ -61,14 +61,17 @@ def check_digest(
     as_: str | None, budget: int | None, *, json: bool, out: Path | None = None
 ) -> int | None:
     """Return the characters of the digest that is wanted; None if none is."""
-    if as_ != "digest":
-        if budget is not None:
-            raise UsageError(
-                "--budget is the size of a digest", next=f"use --as digest --budget {budget}"
-            )
+    if as_ is None and budget is None:
         return None
     from counterpoint.report.digest import BUDGET, LEAST
 
+    if as_ != "digest":
+        if budget is not None:
+            raise UsageError(
+                "--budget is the size of a digest",
+                next=f"use --as digest --budget {max(budget, LEAST)}",
+            )
+        return None
     if json:
         raise UsageError("--json and --as digest exclude each other: use one")
     if out is not None and out.suffix == ".json":

@@ -16,7 +16,7 @@ from counterpoint.capture import RunRequest, launch, without_errors
 from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
 from counterpoint.cli.notebooks import with_notebook
-from counterpoint.cli.options import Force, Json
+from counterpoint.cli.options import Json
 from counterpoint.cli.output import check_page
 from counterpoint.cli.printing import add_step_summary, print_report, say_line, write_result
 from counterpoint.cli.repeated_runs import run_repeated
@@ -43,7 +43,7 @@ def run(  # noqa: PLR0913 - the options of the command
     json: bool = False,
     html: Path | None = None,
     log: TrackerName | None = None,
-    force: Force = False,
+    force: bool = False,
 ) -> int:
     """Run a workload, and keep everything that it leaves.
 
@@ -58,6 +58,7 @@ def run(  # noqa: PLR0913 - the options of the command
         json: Print the run as JSON to stdout, and the workload's output to stderr.
         html: Explain the run when it has ended, as one page in this file (.html).
         log: Log the run to this tracker when it has ended, as `counterpoint log` does.
+        force: Overwrite the page of --html; a Run is never overwritten.
     """
     check_page(html, force=force)
     echo = "stderr" if json else True

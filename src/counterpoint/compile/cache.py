@@ -28,7 +28,7 @@ from counterpoint.compile.task import CompileOutput, CompileTask
 from counterpoint.core.cache import cache_directory
 from counterpoint.core.outputs import whole_file
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Version of the hashed data and of the stored format. Each version has its own cache."""
 
 _PLUGINS: Final = [f"jax-cuda{at}-{it}" for at in (12, 13) for it in ("pjrt", "plugin")]

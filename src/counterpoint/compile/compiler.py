@@ -29,6 +29,7 @@ from counterpoint.compile.workarounds import find_workaround, workaround_notes
 from counterpoint.compile.worker_slot import CompileAttempt, WorkerSlot
 from counterpoint.hardware.target import Target
 from counterpoint.hlo.model.program import Program, launched
+from counterpoint.hlo.proto_reader import module_bytes
 from counterpoint.hlo.reader import read_program
 
 
@@ -102,6 +103,7 @@ class CompiledProgram:
     notes: tuple[str, ...] = ()
     from_cache: bool = False
     schedule_only: bool = False
+    buffers: bytes = field(default=b"", repr=False)  # HloProto: the module and where its arrays lie
 
     @property
     def fingerprint(self) -> str | None:
@@ -176,7 +178,8 @@ def _compiled(
     program = read_program(output.module)
     return CompiledProgram(
         program=program,
-        hlo=output.module,
+        hlo=module_bytes(output.module),
+        buffers=output.module,
         log=output.log,
         memory=PlannedMemory(**outcome.memory, constants=_constant_bytes(program)),
         seconds=outcome.seconds,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -31,10 +32,12 @@ from counterpoint.core.wire import (
 )
 
 _SCHEDULE: Final = "*.after_optimizations_after_buffer_assignment.hlo.pb"
+_PLANNED: Final = "*.after_optimizations.hlo.pb"
 _MEMORY_REPORT: Final = "*.after_optimizations-memory-usage-report.pb"
 _LOOK_S: Final = 0.1
 _SCHEDULER: Final = "*.schedule.pb"
 _FIRST: Final = 1  # field of an HloProto: the module; of the report: one memory space
+_ASSIGNMENT: Final = 3  # field of an HloProto
 _SIZE, _SPACE = 1, 2  # fields of a memory space
 _HBM: Final = 0
 # Numbers of fields: of libtpu's ScheduleProto, of an instruction in it, of HloModuleProto, and of
@@ -86,6 +89,15 @@ def buffer_bytes(directory: Path) -> int | None:
     for space in _messages(directory, _MEMORY_REPORT):
         if _number(space, _SPACE) == _HBM:
             return _number(space, _SIZE) or None
+    return None
+
+
+def planned_buffers(directory: Path) -> bytes | None:
+    """Return the BufferAssignmentProto that libtpu dumped; None if it did not, or not yet whole."""
+    for path in sorted(directory.glob(_PLANNED))[:1]:
+        with suppress(Malformed):
+            for part in _parts(memoryview(path.read_bytes()), _ASSIGNMENT):
+                return bytes(part)
     return None
 
 

@@ -32,10 +32,11 @@ from counterpoint.compile.job import (
 from counterpoint.compile.libtpu_schedule import (
     buffer_bytes,
     dump_options,
+    planned_buffers,
     scheduler_module,
     until_scheduled,
 )
-from counterpoint.compile.serialized import module_of
+from counterpoint.compile.serialized import assignment_of, module_of
 from counterpoint.compile.text_proto import without_field
 from counterpoint.core.wire import message_field, varint_field
 from counterpoint.flags.observed import has
@@ -64,6 +65,9 @@ _BUILD_OPTIONS: Final = 3
 _DEVICE_MEMORY: Final = 15
 _DEVICE_ORDER: Final = re.compile(rb"^// counterpoint\.device_order = ([\d,]+)$", re.MULTILINE)
 _ORDER_BYTES: Final = 1 << 20
+# Numbers in hlo.proto, of HloProto.
+_HLO_MODULE: Final = 1
+_BUFFERS: Final = 3
 _DUMP: Final = "dump"
 _PLUGINS: Final = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 _MEMORY: Final = {
@@ -81,7 +85,10 @@ _MEMORY: Final = {
 
 
 def compile_program(job: CompileJob, program: bytes, log: Path) -> tuple[bytes, CompileOutcome]:
-    """Return the scheduled module, and the outcome. `log` is the file of stderr."""
+    """Return the scheduled module, as an HloProto with its buffers, and the outcome.
+
+    `log` is the file of stderr.
+    """
     _check_plugin(job)
     devices, notes = _tpus(job) if job.topology else _devices(job, log)
     with mlir.make_ir_context():
@@ -100,10 +107,12 @@ def compile_program(job: CompileJob, program: bytes, log: Path) -> tuple[bytes, 
             memory = _planned(buffer_bytes(dump))
             if job.scheduler_view:
                 scheduled = scheduler_module(dump) or scheduled
+            else:
+                scheduled = _as_hlo_proto(scheduled, planned_buffers(dump))
         else:
             executable = _compile(module, devices, options)
             seconds = time.perf_counter() - started
-            scheduled = _scheduled(executable)
+            scheduled = _with_buffers(executable, on_tpus=bool(job.topology))
             memory = _memory(executable.get_compiled_memory_stats(), on_tpus=bool(job.topology))
     return scheduled, CompileOutcome(
         seconds=seconds,
@@ -124,6 +133,17 @@ def _scheduled(executable: Executable) -> bytes:
         return module_of(executable.serialize())
     scheduled: bytes = modules[0].as_serialized_hlo_module_proto()
     return scheduled
+
+
+def _with_buffers(executable: Executable, *, on_tpus: bool) -> bytes:
+    """Return the scheduled module as an HloProto, with the assignment of buffers if it is known."""
+    assignment = None if on_tpus else assignment_of(executable.serialize())
+    return _as_hlo_proto(_scheduled(executable), assignment)
+
+
+def _as_hlo_proto(module: bytes, assignment: bytes | None) -> bytes:
+    whole = message_field(_HLO_MODULE, module)
+    return whole if assignment is None else whole + message_field(_BUFFERS, assignment)
 
 
 def _libtpu(job: CompileJob) -> dict[str, str]:

@@ -107,10 +107,11 @@ def parse_target(text: str, *, tpus: bool = False) -> Target:
     if gpu is None:
         raise _refused(
             text,
-            f"XLA's CUDA compiler does not support {match['chip']}",
-            "supported GPUs: "
+            f"no program can be compiled for {match['chip']} here",
+            "GPUs that XLA is given a description of: "
             + ", ".join(gpu.name for gpu in gpus())
-            + "; describe others in a file: docs/reference/target-files.md",
+            + "; describe others in a file (docs/reference/target-files.md). TPUs are named by"
+            " their slice: v5e-8",
         )
     hosts, count = _counts(match, text, gpu.name)
     nic, nics = _network(match, text, count)

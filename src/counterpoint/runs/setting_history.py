@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from counterpoint.core.injection import FLAG_VARIABLES, PROGRAM, flag_pairs, flags_in
+from counterpoint.core.printable import some
 from counterpoint.runs.run import ObservedProcess, Rank, Run, RunSettings
 
 __all__ = [
@@ -242,7 +243,10 @@ def history_notes(settings: RunSettings, ranks: Iterable[Rank]) -> tuple[str, ..
         note
         for rank in ranks
         for process in compiling([rank])
-        for note in notes_of(setting_histories(settings, process, rank))
+        for note in (
+            *notes_of(setting_histories(settings, process, rank)),
+            *_late_notes(process),
+        )
     )
     return tuple(dict.fromkeys(notes))
 
@@ -264,6 +268,21 @@ def notes_of(histories: Sequence[SettingHistory]) -> Iterator[str]:
                 for by, count in sources.most_common(_SOURCES)
             )
             yield f"flags in {variable}: {parts}"
+
+
+def _late_notes(process: ObservedProcess) -> Iterator[str]:
+    """Yield what the program set after XLA had read its flags."""
+    facts = facts_of(process)
+    for variable, text in texts_of(facts.get("late")).items():
+        read = process.facts.get("xla_flags") if variable == "XLA_FLAGS" else None
+        known = flags_in(read if isinstance(read, str) else "", variable)
+        late = flags_in(text or "", variable).items()
+        flags = [f"--{name}={value}" for name, value in late if known.get(name) != value]
+        if flags:
+            yield (
+                f"{some(flags, _SOURCES)}: set by the program after XLA had read {variable}, so in"
+                " vain (set it before the first use of a device)"
+            )
 
 
 def _replaced(history: SettingHistory, lost: SettingWrite) -> str:

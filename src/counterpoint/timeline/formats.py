@@ -102,7 +102,7 @@ def _read_trace_json(profile: ProfileBytes) -> Iterator[Recording]:
 
 
 def _is_in_pieces(profile: ProfileBytes) -> bool:
-    from counterpoint.timeline.xplane.riegeli import is_riegeli
+    from counterpoint.core.riegeli import is_riegeli
 
     return is_riegeli(profile.head) or profile.name.endswith(".riegeli")
 

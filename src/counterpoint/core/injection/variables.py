@@ -155,6 +155,11 @@ class KeptVariables:
             "passed": self._passed,
             "at_start": dict(self.at_start),
             "writes": list(self.writes),
+            "late": {
+                name: os.environ.get(name)
+                for name, read in self._read.items()
+                if os.environ.get(name) != read
+            },
         }
 
     def _noted(self, instead: Mapping[str, str | None]) -> dict[str, str]:

@@ -246,6 +246,10 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
             "Slack",
             "no collective ran in a step (for copies: counterpoint explain)",
         )
+    if slack["slack_ms"].is_null().all():
+        reasons = some(slack["unknown"].drop_nulls().unique(maintain_order=True).to_list(), 2)
+        count = counted_noun(len(slack), "transfer")
+        return Section("Slack", f"unknown for all of {count}: {reasons or 'no reason is known'}")
     moved = analysis.network.select("program", "op", "movable_ms")
     lasts = analysis.collectives.select("program", "op", "mean_transfer_ms")
     keys = ["program", "op"]

@@ -92,7 +92,7 @@ class NetworkCollectiveJson(Result):
         "link",
         "wire_bytes",
         "slack_ms",
-        "transfer_ms",
+        "mean_transfer_ms",
         "required_gbps",
         "achieved_gbps",
         "capacity_gbps",
@@ -204,15 +204,18 @@ class NetworkCollectiveJson(Result):
     count: Annotated[float, Field("executions per step and device")]
     transfer_ms: Annotated[
         float | None,
+        Field("time on the last device, median of single executions, as in `explain --json`"),
+    ]
+    mean_transfer_ms: Annotated[
+        float | None,
         Field(
-            "time on the last device, median of single executions, as in `explain --json`",
+            "the mean of the same, used for the rates",
             "transfer ms",
             Form.MS,
             rank=3,
             unknown="the time of the transfer without waits is not known",
         ),
     ]
-    mean_transfer_ms: Annotated[float | None, Field("the mean of the same, used for the rates")]
     wait_ms: Annotated[float | None, Field("for the last device, per step")]
     exposed_ms: Annotated[float, Field("per step", "exposed ms", Form.MS)]
 

@@ -44,7 +44,11 @@ class PredictCommand:
 
     def again(self, target: Target, *more: str) -> str:
         """Return the command line with more options."""
-        words = ["counterpoint", "predict", "--target", str(target), *self.options, *more]
+        return self.of("predict", target, *more)
+
+    def of(self, command: str, target: Target, *more: str) -> str:
+        """Return a command line of another command for the same workload."""
+        words = ["counterpoint", command, "--target", str(target), *self.options, *more]
         subject = [self.workload] if self.workload is not None else ["--", *as_typed(self.command)]
         return shlex.join([*words, *subject])
 
@@ -54,9 +58,9 @@ def next_command(prediction: Prediction, given: PredictCommand) -> str:
     target = prediction.target
     on_tpus = target.tpu is not None
     recompiled = prediction.base.compiled is not None and not on_tpus  # `tune` is for GPUs
-    recipe = None if on_tpus else _recipe(prediction, given)
-    if recipe is not None:
-        return given.again(target, "--candidate", recipe)
+    first = None if on_tpus else _first(prediction, given)
+    if first is not None:
+        return first
     best = prediction.candidates[0] if prediction.candidates else None
     if (
         best is not None
@@ -73,13 +77,17 @@ def next_command(prediction: Prediction, given: PredictCommand) -> str:
     return given.again(target, "-o", "step.pftrace")
 
 
-def _recipe(prediction: Prediction, given: PredictCommand) -> str | None:
-    """Return the recipe that is worth a try first, if any."""
-    fits = prediction.base.memory.fits
+def _first(prediction: Prediction, given: PredictCommand) -> str | None:
+    """Return what comes before everything else: a step that fits, or the usual recipe."""
+    target, fits = prediction.target, prediction.base.memory.fits
+    is_compiled = prediction.base.compiled is not None
+    if fits is False and is_compiled and not given.candidates:
+        return given.of("memory", target, "--fit")
     if fits is False and "memory" not in given.candidates:
-        return "memory"
-    untried = not prediction.candidates and prediction.base.compiled is not None
-    return "pgle-recommended" if untried and fits is not False else None
+        return given.again(target, "--candidate", "memory")
+    if not prediction.candidates and is_compiled and fits is not False:
+        return given.again(target, "--candidate", "pgle-recommended")
+    return None
 
 
 def _with_best(best: RankedCandidate, prediction: Prediction, given: PredictCommand) -> str:

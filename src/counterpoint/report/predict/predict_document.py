@@ -33,6 +33,7 @@ from counterpoint.workflow.forecast import (
     counts_of,
     without_cycles,
 )
+from counterpoint.workflow.memory.report import largest_owners
 from counterpoint.workflow.prediction import Forecast, Prediction
 
 _FAMILIES: Final = 3
@@ -48,6 +49,8 @@ _SOURCES: Final = {
 }
 _PROGRAMS: Final = 8
 """Programs of a step that a line tells apart; if there are more, it counts them by name."""
+_OWNERS: Final = 3
+"""Owners of memory that are named."""
 
 
 def predict_document(
@@ -91,6 +94,9 @@ def _step(prediction: Prediction) -> Section:
     simulation = base.simulation
     rows = [Fact("WARNING", text, Tone.WARNING) for text in prediction.warnings]
     rows += _memory(base.memory)
+    if owners := largest_owners(base, _OWNERS):
+        held = ", ".join(f"{owner} {units.size(size)}" for owner, size in owners)
+        rows.append(Fact("held by", f"{held} (counterpoint memory)", Tone.QUIET))
     rows += [
         Fact("program", f"{programs_text(base, prediction.workload)}, from {prediction.origin}"),
         Fact("compiled", _compiled(base)),

@@ -25,6 +25,7 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core import InputError
+from counterpoint.core.riegeli import UnreadRiegeli, chunks
 from counterpoint.core.wire import Malformed
 from counterpoint.timeline.late_ends import WAIT
 from counterpoint.timeline.megascale import PLANE as _MEGASCALE
@@ -62,7 +63,6 @@ from counterpoint.timeline.xplane.planes import (
     starts,
 )
 from counterpoint.timeline.xplane.python_samples import SAMPLE, STATS, THREAD
-from counterpoint.timeline.xplane.riegeli import UnreadRiegeli, chunks
 from counterpoint.timeline.xplane.transfers import (
     GRAPH_STAT,
     LAUNCHED_PLAINLY,

@@ -1,13 +1,14 @@
-"""Records of a Riegeli file: the container in which XLA writes a capture piece by piece.
+"""Records of a Riegeli file: the container of captures in pieces, and of serialized executables.
 
     signature  chunk  chunk ...    a block header of 24 bytes interrupts them every 64 KiB
     chunk      header of 40 bytes, data, padding
     data       compression, compressed sizes of the records, compressed records
 
-XLA writes simple chunks, compressed with Brotli, and pads the file to whole blocks
-(xla/tsl/profiler/rpc/client/save_profile.cc). Transposed chunks and other compressions are refused.
-The hashes are not verified: HighwayHash in Python would take longer than all the rest. Damage shows
-in a chunk's sizes, in its compressed data, or in the messages inside.
+XLA writes simple chunks: of captures compressed with Brotli and padded to whole blocks
+(xla/tsl/profiler/rpc/client/save_profile.cc), of executables compressed with Snappy. Transposed
+chunks and other compressions are refused. The hashes are not verified: HighwayHash in Python would
+take longer than all the rest. Damage shows in a chunk's sizes, in its compressed data, or in the
+messages inside.
 
 Reference: google/riegeli, doc/riegeli_records_file_format.md.
 """
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Protocol
 
+from counterpoint.core.snappy import from_snappy
 from counterpoint.core.wire import Malformed, varint
 
 _SIGNATURE: Final = bytes.fromhex("83af70d10d884a3f 0000000000000000 4000000000000000")
@@ -36,7 +38,8 @@ _WITHOUT_RECORDS: Final = b"smp"  # signature, metadata, padding
 
 _PLAIN: Final = 0
 _BROTLI: Final = ord("b")
-_OTHERS: Final = {ord("z"): "Zstandard", ord("s"): "Snappy"}
+_SNAPPY: Final = ord("s")
+_OTHERS: Final = {ord("z"): "Zstandard"}
 
 _FED_BYTES: Final = 1 << 20
 """Input per call of the decoder, which copies what it has not consumed."""
@@ -168,7 +171,7 @@ def _unpacked(data: memoryview, compression: int, most: int, at: int) -> memoryv
         if len(data) > most:
             raise _damaged(at)
         return data
-    if compression != _BROTLI:
+    if compression not in (_BROTLI, _SNAPPY):
         name = _OTHERS.get(compression)
         if name is None:
             raise _damaged(at)
@@ -179,6 +182,8 @@ def _unpacked(data: memoryview, compression: int, most: int, at: int) -> memoryv
         raise _damaged(at) from None
     if size > most:
         raise _damaged(at)
+    if compression == _SNAPPY:
+        return memoryview(from_snappy(data[begin:], size))
     return _from_brotli(data[begin:], size, at)
 
 
