@@ -144,7 +144,6 @@ class TestDamage:
         [
             ("t", b"b\0", "transposed"),
             ("r", b"z\1\0\0", "Zstandard"),
-            ("r", b"s\1\0\0", "Snappy"),
             ("r", b"q\1\0\0", "no XPlane profile"),
             ("x", b"", "no XPlane profile"),
         ],
