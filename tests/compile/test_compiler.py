@@ -22,6 +22,8 @@ from counterpoint.compile.inputs.workload import Workload, load_workload
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.memory.plan import BlockKind, plan_from_proto
+from counterpoint.hlo.memory.replay import Replay
 from counterpoint.hlo.model.program import launches
 from counterpoint.hlo.schedule import async_pairs
 from lowered import H100, Lowered
@@ -109,6 +111,19 @@ module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 :
 }
 """
 """A function that uses an array of its closure."""
+
+
+@pytest.mark.smoke
+def test_the_plan_of_buffers_is_what_xla_reports(lowered: Lowered) -> None:
+    """To the byte, by every release: the replayed peak, and the sum of the blocks."""
+    compiled = lowered.compile()
+    plan = plan_from_proto(compiled.buffers)
+    assert plan is not None
+    assert sum(plan.allocated.values()) == compiled.memory.allocated
+    held = (BlockKind.ARGUMENT, BlockKind.OUTPUT, BlockKind.CONSTANT)
+    base = sum(block.size for block in plan.blocks_of(*held))
+    peak = base + sum(Replay(plan, trace).peak().bytes for trace in plan.traces)
+    assert peak == compiled.memory.peak
 
 
 def test_arrays_in_the_program_take_memory_too(lowered: Lowered, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def next_command(report: MemoryReport, request: MemoryRequest) -> str:
     best = next((it for it in report.tries if it.fits), None)
     if best is not None:
         return shlex.join(["counterpoint", "predict", *target, *_options(best), *subject])
-    if report.short_by is not None and not report.tries:
+    if report.short_by is not None and not (report.tries or report.is_compiled):
         return shlex.join(["counterpoint", "memory", "--fit", *target, *subject])
     return shlex.join(["counterpoint", "predict", *target, "--explain", *subject])
 

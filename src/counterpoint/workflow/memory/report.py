@@ -32,6 +32,7 @@ class MemoryReport:
     causes: tuple[MemoryCause, ...] = ()
     tries: tuple[FitTry, ...] = ()
     notes: tuple[str, ...] = ()
+    is_compiled: bool = False  # it was read compiled, and can't be compiled with other settings
 
     @property
     def short_by(self) -> int | None:

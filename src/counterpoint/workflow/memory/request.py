@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from counterpoint.core import UsageError
 from counterpoint.core.opening import read_input
 from counterpoint.core.unpacking import unpack
 from counterpoint.hardware.target import Target
@@ -68,7 +69,21 @@ def _planned(request: MemoryRequest) -> MemoryReport | None:
     plan = plan_from_proto(data, str(path))
     if plan is None:
         return None
-    return memory_report(read_program(data), plan, request.target, at=request.at)
+    if request.fit:
+        raise UsageError(
+            "--fit compiles the program again, and this file has the compiled one",
+            next="pass the program before XLA's passes: a function, a command or StableHLO",
+        )
+    settings = request.options.settings
+    report = memory_report(
+        read_program(data),
+        plan,
+        request.target,
+        environment=settings.variables,
+        flags=settings.flags,
+        at=request.at,
+    )
+    return replace(report, is_compiled=True)
 
 
 def _predicted(request: MemoryRequest, options: PredictionOptions, say: Say) -> Prediction:
