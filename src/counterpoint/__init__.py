@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from counterpoint.runs.timeline import read as read
     from counterpoint.timeline.model import Timeline as Timeline
     from counterpoint.timeline.storage.parquet import write_parquet as write_parquet
+    from counterpoint.workflow.memory.report import MemoryReport as MemoryReport
+    from counterpoint.workflow.memory.request import memory as memory
     from counterpoint.workflow.prediction.prediction import Prediction as Prediction
     from counterpoint.workflow.prediction.prediction import predict as predict
 
@@ -36,6 +38,7 @@ __all__ = [
     "CounterpointError",
     "Explanation",
     "InputError",
+    "MemoryReport",
     "Prediction",
     "Program",
     "StepProfiler",
@@ -45,6 +48,7 @@ __all__ = [
     "__version__",
     "compare",
     "explain",
+    "memory",
     "predict",
     "program",
     "read",
@@ -59,6 +63,7 @@ _HOMES = {
     "CounterpointError": "counterpoint.core.errors",
     "Explanation": "counterpoint.diagnose.explanation",
     "InputError": "counterpoint.core.errors",
+    "MemoryReport": "counterpoint.workflow.memory.report",
     "Prediction": "counterpoint.workflow.prediction.prediction",
     "Program": "counterpoint.hlo.model.program",
     "StepProfiler": "counterpoint.capture.step_profiler",
@@ -67,6 +72,7 @@ _HOMES = {
     "Workload": "counterpoint.compile.inputs.workload",
     "compare": "counterpoint.diagnose.compare.comparison",
     "explain": "counterpoint.diagnose.explanation",
+    "memory": "counterpoint.workflow.memory.request",
     "predict": "counterpoint.workflow.prediction.prediction",
     "program": "counterpoint.compile.inputs.function",
     "read": "counterpoint.runs.timeline",

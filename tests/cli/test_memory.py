@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import counterpoint
 from command_line import in_process
 from golden_files import Golden, cases
 
@@ -80,3 +81,13 @@ def test_a_scheduled_module_without_a_plan_says_so(tmp_path: Path) -> None:
     done = in_process("memory", "gpu_step.hlo.pb.xz", "--target", "8xH100", cwd=tmp_path)
     assert done.returncode == 3
     assert "no plan of its memory" in done.stderr
+
+
+def test_python_has_the_same(step: Path) -> None:
+    report = counterpoint.memory(step, target="8xH100")
+    assert report.needs == report.owners["bytes"].sum() == report.arrays["bytes"].sum()
+    assert report.arrays["owner"][0] == "logits and the like"
+    assert "jit_train_step" in repr(report)
+    html = report._repr_html_()
+    assert html is not None
+    assert "logits and the like" in html

@@ -69,8 +69,7 @@ def memory(  # noqa: PLR0913 - the options of the command
     from counterpoint.report.memory.memory_document import memory_document
     from counterpoint.report.memory.memory_json import memory_json
     from counterpoint.report.memory.next_command import next_command
-    from counterpoint.workflow.memory.request import MemoryRequest
-    from counterpoint.workflow.memory.request import memory as memory_of
+    from counterpoint.workflow.memory.request import MemoryRequest, requested_memory
 
     options = PredictionOptions(
         **vars(forecast),
@@ -89,7 +88,7 @@ def memory(  # noqa: PLR0913 - the options of the command
         fit=fit,
     )
     with Progress("reading the program") as progress:
-        report = memory_of(request, progress.say)
+        report = requested_memory(request, progress.say)
     following = next_command(report, request)
     if size is not None:
         write_digest(memory_digest(report, following).text(size), out)

@@ -19,11 +19,13 @@ from counterpoint.report.document import Document
 from counterpoint.report.explain.compare_document import compare_document
 from counterpoint.report.explain.explain_document import explain_document
 from counterpoint.report.markup import document_markup
+from counterpoint.report.memory.memory_document import memory_document
 from counterpoint.report.predict.predict_document import predict_document
 from counterpoint.report.tune.tune_document import tune_document
 from counterpoint.timeline.model import Timeline
 from counterpoint.tune.conclusion import Conclusion, conclude
 from counterpoint.tune.study import Study, plan_of
+from counterpoint.workflow.memory.report import MemoryReport
 from counterpoint.workflow.prediction import Prediction
 
 _TOP: Final = 10
@@ -82,6 +84,11 @@ def _(value: Comparison) -> str:
 @html_of.register
 def _(value: Prediction) -> str:
     return document_html(predict_document(value, _TOP, ""))
+
+
+@html_of.register
+def _(value: MemoryReport) -> str:
+    return document_html(memory_document(value, _TOP, ""))
 
 
 @html_of.register

@@ -12,7 +12,7 @@ from counterpoint.workflow.memory.request import MemoryRequest
 
 def next_command(report: MemoryReport, request: MemoryRequest) -> str:
     """Return the next command for the same workload."""
-    subject = ["--", *as_typed(request.command)] if request.command else [request.workload]
+    subject = ["--", *as_typed(request.command)] if request.command else [str(request.workload)]
     target = ["--target", str(request.target or "8xH100")]
     best = next((it for it in report.tries if it.fits), None)
     if best is not None:

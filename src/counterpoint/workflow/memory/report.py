@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
-from counterpoint.core import InputError
+import polars as pl
+
+from counterpoint.core import InputError, as_html
 from counterpoint.hardware.target import Target
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.memory.owners import Owner
@@ -33,6 +36,41 @@ class MemoryReport:
     tries: tuple[FitTry, ...] = ()
     notes: tuple[str, ...] = ()
     is_compiled: bool = False  # it was read compiled, and can't be compiled with other settings
+
+    def __repr__(self) -> str:
+        needs = self.analysis.needs / 2**30
+        return f"<MemoryReport {self.name!r}: {needs:,.1f} GiB, {self.verdict}>"
+
+    def _repr_html_(self) -> str | None:
+        return as_html(self)
+
+    @property
+    def needs(self) -> int:
+        """Bytes of the device that a step allocates."""
+        return self.analysis.needs
+
+    @property
+    def owners(self) -> pl.DataFrame:
+        """Bytes of the device by owner, largest first."""
+        rows = [(str(owner), size) for owner, size in self.analysis.by_owner.items()]
+        return pl.DataFrame(rows, {"owner": pl.String, "bytes": pl.Int64}, orient="row")
+
+    @property
+    def arrays(self) -> pl.DataFrame:
+        """The arrays that are held, largest first."""
+        rows = [
+            (
+                str(row.owner),
+                row.name,
+                row.bytes,
+                None if row.shape is None else str(row.shape),
+                row.layers,
+                row.count,
+                row.source,
+            )
+            for row in self.analysis.held
+        ]
+        return pl.DataFrame(rows, _ARRAYS, orient="row")
 
     @property
     def short_by(self) -> int | None:
@@ -83,6 +121,15 @@ def memory_report(
     )
 
 
+_ARRAYS: Final = {
+    "owner": pl.String,
+    "name": pl.String,
+    "bytes": pl.Int64,
+    "shape": pl.String,
+    "layers": pl.Int64,
+    "count": pl.Int64,
+    "source": pl.String,
+}
 _NO_NAMES = (
     "the program has no names: owners follow from its data flow alone, and phases are not known"
 )

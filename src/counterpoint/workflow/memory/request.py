@@ -6,17 +6,21 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.core import UsageError
 from counterpoint.core.opening import read_input
 from counterpoint.core.unpacking import unpack
 from counterpoint.hardware.target import Target
+from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo.memory.plan import plan_from_proto
 from counterpoint.hlo.reader import read_program
 from counterpoint.workflow.forecast.options import PredictionOptions
 from counterpoint.workflow.memory.fit import fit_candidates, fit_tries
 from counterpoint.workflow.memory.report import MemoryReport, memory_report, report_of_forecast
 from counterpoint.workflow.prediction import Prediction, predict, predict_command
+from counterpoint.workflow.prediction.prediction import read_question
 
 Say = Callable[[str], None]
 
@@ -26,7 +30,7 @@ class MemoryRequest:
     """What is asked for.
 
     Args:
-        workload: A path or a function; not used for a command.
+        workload: A path, a function or a loaded one; not used for a command.
         command: The words of a command to lower; none: `workload` is asked about.
         target: The machine; None: that of the workload, if it has one.
         program: The program of several.
@@ -35,7 +39,7 @@ class MemoryRequest:
         fit: Whether changes are compiled that may make it fit.
     """
 
-    workload: str
+    workload: Workload | str
     command: Sequence[str] = ()
     target: Target | None = None
     program: str | None = None
@@ -44,7 +48,34 @@ class MemoryRequest:
     fit: bool = False
 
 
-def memory(request: MemoryRequest, say: Say = lambda _: None) -> MemoryReport:
+def memory(
+    workload: Workload | Path | str,
+    *,
+    target: Target | str | None = None,
+    program: str | None = None,
+    at: str | None = None,
+    fit: bool = False,
+    **asked_for: Any,  # noqa: ANN401 - the fields of PredictionOptions
+) -> MemoryReport:
+    """Return what a step holds in a device's memory, whose it is, and what would make it fit.
+
+    `asked_for` are fields of PredictionOptions, as in
+    `memory("ir", target="8xH100", settings=...)`; `at` is an instruction of the schedule instead of
+    the peak. With `fit`, changes of the settings are compiled and priced.
+    """
+    where = parse_target(target, tpus=True) if isinstance(target, str) else target
+    request = MemoryRequest(
+        workload=workload if isinstance(workload, Workload) else str(workload),
+        target=where,
+        program=program,
+        options=read_question(None, asked_for),
+        at=at,
+        fit=fit,
+    )
+    return requested_memory(request)
+
+
+def requested_memory(request: MemoryRequest, say: Say = lambda _: None) -> MemoryReport:
     """Return the memory of a step: by the plan in the file, or by a compile."""
     planned = None if request.command else _planned(request)
     if planned is not None:
@@ -62,8 +93,7 @@ def memory(request: MemoryRequest, say: Say = lambda _: None) -> MemoryReport:
 
 def _planned(request: MemoryRequest) -> MemoryReport | None:
     """Return the report of a file with the plan of a compile; None if it is no such file."""
-    path = Path(request.workload)
-    if not path.is_file():
+    if isinstance(request.workload, Workload) or not (path := Path(request.workload)).is_file():
         return None
     data = unpack(read_input(path), str(path))
     plan = plan_from_proto(data, str(path))
