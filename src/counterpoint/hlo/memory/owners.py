@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 from counterpoint.hlo.category import Category, category
@@ -185,17 +186,13 @@ class Owners:
     def _color_of(self, value: int) -> int:
         return self._block_colors.get(value, self.plan.values[value].color)
 
-    @property
+    @cached_property
     def _block_colors(self) -> Mapping[int, int]:
-        known: dict[int, int] | None = self.program.answers.get("block_colors")
-        if known is None:
-            known = {
-                one.value: block.color
-                for block in self.plan.blocks_of(BlockKind.TEMPORARY)
-                for one in block.assigned
-            }
-            self.program.answers["block_colors"] = known
-        return known
+        return {
+            one.value: block.color
+            for block in self.plan.blocks_of(BlockKind.TEMPORARY)
+            for one in block.assigned
+        }
 
     def _of_value(self, value: BufferValue) -> Held:
         """Return whose a temporary is, by all values that share its bytes."""
@@ -338,22 +335,20 @@ class Owners:
                         return argument.name
         return provenance(self.program, self._writer(arrays)).scope
 
-    @property
+    @cached_property
     def _read_by(self) -> Mapping[str, list[Argument]]:
-        known: dict[str, list[Argument]] | None = self.program.answers.get("arguments_read")
-        if known is None:
-            known = {}
-            parameters = {
-                it.parameter_number or 0: it.name
-                for it in self.program.computations[self.program.entry].instructions
-                if it.opcode == "parameter"
-            }
-            for argument in self.arguments.values():
-                array = ArrayAt(parameters[argument.number], argument.path)
-                for reader in self.uses.readers(array):
-                    known.setdefault(reader.name, []).append(argument)
-            self.program.answers["arguments_read"] = known
-        return known
+        """The arguments that each instruction reads."""
+        parameters = {
+            it.parameter_number or 0: it.name
+            for it in self.program.computations[self.program.entry].instructions
+            if it.opcode == "parameter"
+        }
+        read: dict[str, list[Argument]] = {}
+        for argument in self.arguments.values():
+            array = ArrayAt(parameters[argument.number], argument.path)
+            for reader in self.uses.readers(array):
+                read.setdefault(reader.name, []).append(argument)
+        return read
 
     def _has_vocabulary(self, it: Instruction, path: Path) -> bool:
         shape = shape_at(it.shape, path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from counterpoint.hlo.memory.plan import BlockKind, BufferPlan, Event, EventKind
+from counterpoint.hlo.memory.plan import BufferPlan, Event, EventKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,3 @@ class Replay:
         """Count a use; return the bytes that it adds."""
         uses[value] = uses.get(value, 0) + 1
         return self._sizes[value] if uses[value] == 1 else 0
-
-
-def held_throughout(plan: BufferPlan) -> int:
-    """Return the bytes of arguments, outputs and constants, of all memory spaces."""
-    kinds = (BlockKind.ARGUMENT, BlockKind.OUTPUT, BlockKind.CONSTANT)
-    return sum(block.size for block in plan.blocks_of(*kinds))

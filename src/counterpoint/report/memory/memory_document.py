@@ -45,7 +45,8 @@ def memory_document(report: MemoryReport, top: int, next_command: str) -> Docume
         sections.append(Section("Notes", "", (FactList(tuple(facts)),)))
     return Document(
         sections=tuple(sections),
-        legend=f"bytes of one device, as the compiler plans them; {units.UNKNOWN}: unknown",
+        legend="bytes of one device, as the compiler plans them; steps are predicted;"
+        f" {units.UNKNOWN}: unknown",
         next=next_command,
     )
 

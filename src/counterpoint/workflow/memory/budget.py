@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from counterpoint.hardware.target import Target
@@ -80,7 +81,7 @@ def _scheduler_bytes(
     return int((pool - held) * slop / 100)
 
 
-class Verdict:
+class Verdict(StrEnum):
     """Whether a step fits, in words."""
 
     FITS = "fits"
@@ -89,7 +90,7 @@ class Verdict:
     UNKNOWN = "unknown"
 
 
-def verdict_of(needs: int, budget: Budget, *, on_tpus: bool) -> str:
+def verdict_of(needs: int, budget: Budget, *, on_tpus: bool) -> Verdict:
     """Return whether a need fits; near a TPU's limit libtpu's versions differ."""
     limit = budget.pool_bytes if budget.is_limit else budget.device_bytes
     if limit is None:

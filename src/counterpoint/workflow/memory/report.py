@@ -30,7 +30,7 @@ class MemoryReport:
     basis: str
     analysis: MemoryAnalysis
     budget: Budget | None
-    verdict: str
+    verdict: Verdict
     unknown: tuple[str, ...]
     causes: tuple[MemoryCause, ...] = ()
     tries: tuple[FitTry, ...] = ()
